@@ -1,0 +1,243 @@
+"""The bundles that cross from one block of the NPU to another.
+
+Memory clients use a `ReadPort` or `WritePort`: requests of whole bursts in bytes, answers in
+order. Behind the port stand the guard, the outstanding-burst bookkeeping and the AXI bus, so a
+client never sees IDs, 4 KiB borders (its bursts respect `NpuConfig.burst_bytes`) or aborts of
+others. Engines take tasks from the scheduler through `EngineSignature`.
+"""
+
+from amaranth import unsigned
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from .config import ADDRESS_BITS
+from .layout import struct
+from .regs.descriptor import EventWord, Sqe
+
+__all__ = [
+    "ArgumentPort", "BurstRequest", "EngineSignature", "FaultEvent", "FaultSignature", "Head",
+    "ReadPort", "Report", "Retirement", "Status", "Task", "WaiterSignature", "WritePort",
+    "WriteResponse", "read_beat", "write_beat",
+]  # fmt: skip
+
+
+class Status(enum.Enum, shape=2):
+    """How an access ended: AXI's codes, with EXOKAY's for what the guard refused."""
+
+    OKAY = 0
+    DENIED = 1
+    SLVERR = 2
+    DECERR = 3
+
+
+class BurstRequest(data.Struct):
+    """One burst: `bytes` bytes from `address` on, any alignment.
+
+    It lies within one aligned block of `NpuConfig.burst_bytes`. `context` selects the windows
+    it is checked against.
+    """
+
+    address: ADDRESS_BITS
+    bytes: 13
+    context: 4
+
+
+def read_beat(data_bytes):
+    """A beat of read data: `count` valid bytes from byte lane `offset` on.
+
+    `address` is that of the first valid byte; `last` ends the burst. With a status other than
+    OKAY the data means nothing; a denied burst has as many beats as it asked for.
+    """
+    return data.StructLayout({
+        "data": data_bytes * 8, "offset": range(data_bytes), "count": range(data_bytes + 1),
+        "last": 1, "status": Status, "address": ADDRESS_BITS,
+    })  # fmt: skip
+
+
+def write_beat(data_bytes):
+    """A beat of write data with its byte strobes; the port itself knows the last one."""
+    return data.StructLayout({"data": data_bytes * 8, "strobe": data_bytes})
+
+
+class WriteResponse(data.Struct):
+    """Answer to one write burst; `address` is that of its request."""
+
+    status: Status
+    address: ADDRESS_BITS
+
+
+class ReadPort(wiring.Signature):
+    """Reads, seen from the client.
+
+    requests: bursts. Accepted while fewer than `outstanding` are in flight and the port is not
+        draining. A request accepted in cycle t is on the AR channel in cycle t + 1 if the bus
+        is free. The client has room for all that it requests: `beats` should not stall for long.
+    beats: answers, in the order of the requests.
+    issued: pulses in the cycle in which a burst's address is taken by the bus.
+    abort: pulse; requests in that cycle and until `idle` are not taken, beats still in flight
+        are swallowed. The client may start anew as soon as `idle`.
+    idle: no burst is in flight.
+    """
+
+    def __init__(self, data_bytes):
+        super().__init__({
+            "requests": Out(stream.Signature(BurstRequest)),
+            "beats": In(stream.Signature(read_beat(data_bytes))),
+            "issued": In(1),
+            "abort": Out(1),
+            "idle": In(1),
+        })  # fmt: skip
+
+
+class WritePort(wiring.Signature):
+    """Writes, seen from the client.
+
+    requests: bursts, as in `ReadPort`. The client asks only when all the data of the burst is
+        secured: `data` follows without waiting for anything but the bus.
+    data: beats of the accepted bursts, in order; lanes outside the burst have no strobe.
+    responses: one for each burst, in order. The client always takes them.
+    abort: as in `ReadPort`; data still owed is completed with strobes off, answers are swallowed.
+    """
+
+    def __init__(self, data_bytes):
+        super().__init__({
+            "requests": Out(stream.Signature(BurstRequest)),
+            "data": Out(stream.Signature(write_beat(data_bytes))),
+            "responses": In(stream.Signature(WriteResponse)),
+            "issued": In(1),
+            "abort": Out(1),
+            "idle": In(1),
+        })  # fmt: skip
+
+
+class Head(data.Struct):
+    """The next task of a stream, fetched and checked. `cause` other than NONE: a bad one.
+
+    `slot` is its staging slot, which holds its argument block; `address` that of its entry.
+    """
+
+    sqe: struct(Sqe)
+    cause: 8
+    slot: 4
+    address: ADDRESS_BITS
+
+
+class Task(data.Struct):
+    """What an engine is told of a task."""
+
+    type: 8
+    stream: 5
+    context: 4
+    slot: 4
+    option: 1
+    overflow: 1
+    payload: 192
+
+
+class Report(data.Struct):
+    """What an engine knows of a fault. Zero where it has no meaning."""
+
+    cause: 8
+    address: ADDRESS_BITS
+    write: 1
+    execute: 1
+    start_pc: ADDRESS_BITS
+    pc: ADDRESS_BITS
+    instruction: 128
+    state: 32
+
+
+class FaultSignature(wiring.Signature):
+    """A fault, for one cycle."""
+
+    def __init__(self):
+        super().__init__({"valid": Out(1), "report": Out(Report)})
+
+
+class FaultEvent(data.Struct):
+    """A fault with whom it concerns, as the capture unit records it."""
+
+    valid: 1
+    context: 4
+    stream: 8
+    engine: 8
+    task_id: 64
+    report: Report
+
+
+class EngineSignature(wiring.Signature):
+    """An engine, seen from itself.
+
+    tasks: taken while idle; `valid` does not wait for `ready`.
+    started: pulses in the cycle of the task's first bus address or first instruction issued.
+    ended: pulses in the cycle of the last write response of its data (or, without writes, of the
+        last thing it does), before or in the first cycle in which `done` is valid.
+    done: exactly one for each task; the payload says whether it failed.
+    fault: pulses when the engine finds a fault, together with the last act of the task: no new
+        bus request from the next cycle on; then it drains and is done, failed.
+    abort: pulse; a task in work ends the same way, without a fault. Ignored while idle, and once
+        `done` is valid.
+    progress: something was achieved in this cycle: a beat, an instruction, a row.
+    busy: a task is in work, `done` not yet taken.
+    """
+
+    def __init__(self):
+        super().__init__({
+            "tasks": In(stream.Signature(Task)),
+            "started": Out(1),
+            "ended": Out(1),
+            "done": Out(stream.Signature(data.StructLayout({"failed": 1}))),
+            "fault": Out(FaultSignature()),
+            "abort": In(1),
+            "progress": Out(1),
+            "busy": Out(1),
+        })  # fmt: skip
+
+
+class ArgumentPort(wiring.Signature):
+    """Reads a 64-bit word of a staged argument block, seen from the core; data one cycle later."""
+
+    def __init__(self):
+        super().__init__({"stream": Out(5), "slot": Out(4), "word": Out(4), "data": In(64)})
+
+
+class WaiterSignature(wiring.Signature):
+    """One stream at the event unit, seen from the scheduler.
+
+    valid, dependencies, events: the stream's head; constant from `valid` until `take`.
+    take: the head leaves in this cycle; the next one, if any, shows in the next.
+    ready: valid and every dependency is recorded; registered, so from the cycle after a record.
+    waiting: dependencies that are not recorded (or not looked up) yet.
+    """
+
+    def __init__(self):
+        super().__init__({
+            "valid": Out(1),
+            "dependencies": Out(3),
+            "events": Out(data.ArrayLayout(struct(EventWord), 4)),
+            "take": Out(1),
+            "ready": In(1),
+            "waiting": In(4),
+        })  # fmt: skip
+
+
+class Retirement(data.Struct):
+    """A task that has ended, for the completion writer.
+
+    With `timed`, {generation, timestamp} is written to `address` first; with `completion`, an
+    entry to the ring of the context.
+    """
+
+    context: 4
+    stream: 8
+    engine: 8
+    status: 8
+    task_id: 64
+    start: 64
+    end: 64
+    completion: 1
+    counters: data.ArrayLayout(unsigned(32), 8)
+    timed: 1
+    address: ADDRESS_BITS
+    generation: 20
+    timestamp: 64

@@ -1,0 +1,1 @@
+"""The one source of every register, descriptor, instruction word and code. No Amaranth here."""
