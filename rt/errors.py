@@ -129,6 +129,8 @@ FAULT_CODES: dict[int, int] = {
 }
 """ACL number of each fault cause; of an unknown one it is 507000, internal error."""
 
+KNOWN_CAUSES: dict[int, FaultCause] = {cause.value: cause for cause in FaultCause}
+
 COPY_FAULT = 507013
 """ACL number of an access violation by a copy engine."""
 
@@ -164,12 +166,12 @@ class FaultRecord:
     @property
     def name(self) -> str:
         """Name of the cause."""
-        known = self.cause in FaultCause.__members__.values()
-        return FaultCause(self.cause).name if known else f"UNKNOWN_{self.cause}"
+        known = KNOWN_CAUSES.get(self.cause)
+        return known.name if known else f"UNKNOWN_{self.cause}"
 
     def __str__(self) -> str:
-        known = self.cause in FaultCause.__members__.values()
-        meaning = FaultCause(self.cause).doc if known else "This driver does not know the cause."
+        known = KNOWN_CAUSES.get(self.cause)
+        meaning = known.doc if known else "This driver does not know the cause."
         text = (
             f"{self.name} on {self.engine}, stream {self.stream}, task {self.task_id}, context "
             f"{self.context}, cycle {self.timestamp}: {self.access} at 0x{self.address:010x}"
