@@ -18,12 +18,12 @@ from .layout import Field, Layout, Reserved
 
 __all__ = [
     "ADDRESS_REGISTERS", "INSTRUCTIONS", "ISA_VERSION", "KERNEL_MAGIC", "LOOP_DEPTH", "TOKENS",
-    "Address", "Channel", "ChannelRecord", "End", "Fence", "Instruction", "KernelHeader", "Load",
-    "Loop", "Matmul", "Next", "Opcode", "OutputFormat", "Source", "Store", "Stride",
+    "Address", "Channel", "ChannelRecord", "End", "Fence", "Grant", "Instruction", "KernelHeader",
+    "Load", "Loop", "Matmul", "Next", "Opcode", "OutputFormat", "Source", "Store", "Stride",
 ]  # fmt: skip
 
 ISA_VERSION = 1
-LOOP_DEPTH = 4
+LOOP_DEPTH = 8
 """Loops that can be open at once."""
 ADDRESS_REGISTERS = 16
 """Address registers of the sequencer."""
@@ -41,6 +41,7 @@ class Opcode(enum.IntEnum):
     NEXT = 0x04
     ADDRESS = 0x05
     STRIDE = 0x06
+    GRANT = 0x07
     LOAD = 0x10
     MATMUL = 0x20
     CHANNEL = 0x30
@@ -115,10 +116,22 @@ class Stride(Layout, width=128):
 
     opcode = Field(8, "STRIDE.", reset=Opcode.STRIDE)
     register = Field(4, "Address register.")
-    level = Field(2, "Loop whose index is multiplied: 0 is the outermost.")
-    reserved0 = Reserved(18)
+    level = Field(3, "Loop whose index is multiplied: 0 is the outermost.")
+    reserved0 = Reserved(17)
     stride = Field(40, "Added for each turn; bytes, words or rows.", signed=True)
     reserved1 = Reserved(56)
+
+
+class Grant(Layout, width=128):
+    """Gives tokens at once: how many buffers are free before anything has used them.
+
+    Tokens that are left at the end of a kernel are dropped.
+    """
+
+    opcode = Field(8, "GRANT.", reset=Opcode.GRANT)
+    load = Field(4, "Tokens that load can take from compute.")
+    compute = Field(4, "Tokens that compute can take from store.")
+    reserved = Reserved(112)
 
 
 class Load(Layout, width=128):
@@ -218,6 +231,7 @@ INSTRUCTIONS: dict[Opcode, type[Layout]] = {
     Opcode.NEXT: Next,
     Opcode.ADDRESS: Address,
     Opcode.STRIDE: Stride,
+    Opcode.GRANT: Grant,
     Opcode.LOAD: Load,
     Opcode.MATMUL: Matmul,
     Opcode.CHANNEL: Channel,
