@@ -12,10 +12,15 @@ from hw.regs.fault import FaultCause
 
 __all__ = [
     "AclError", "ConfigError", "DeviceFault", "EncodingError", "FaultRecord",
-    "IncompatibleDevice", "InvalidHandle", "InvalidParameter", "MemoryExhausted", "NoContext",
+    "IncompatibleDevice", "InvalidHandle", "InvalidParameter", "KernelError", "MemoryExhausted",
+    "NoContext",
     "NoEvent", "NoStream", "NoTimestamp", "NpuError", "StreamAborted", "TransportError",
     "Unsupported", "WaitTimeout", "WrongContext",
 ]  # fmt: skip
+
+
+class KernelError(NpuError, ValueError):
+    """A kernel text or binary that is no kernel, or that no device of its sizes could run."""
 
 
 class TransportError(NpuError):
