@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from ..config import NpuConfig
 from .register import Access, Register
 from .registers import (
-    REGISTER_MAP, ArraySize, BusSize, Clock, Fingerprint, MemorySize, ProtectionSize, QueueSize,
+    REGISTER_MAP,
+    ArraySize,
+    BusSize,
+    Clock,
+    Fingerprint,
+    MemorySize,
+    ProtectionSize,
+    QueueSize,
 )  # fmt: skip
 
 __all__ = ["SIZES", "capabilities", "config_from"]

@@ -145,6 +145,8 @@ class Layout:
 
     WIDTH: ClassVar[int]
     """Bits of the whole word."""
+    BYTES: ClassVar[int]
+    """Bytes of the whole word."""
     FIELDS: ClassVar[tuple[Field, ...]]
     """The fields, least significant first."""
 
@@ -159,6 +161,7 @@ class Layout:
             assert offset <= width, f"{cls.__name__} has {offset} bits, more than {width}"
         cls.FIELDS = fields
         cls.WIDTH = offset if width is None else width
+        cls.BYTES = (cls.WIDTH + 7) // 8
 
     def __init__(self, **values: Any) -> None:
         known = {field.name for field in self.FIELDS}
@@ -177,13 +180,13 @@ class Layout:
     @classmethod
     def size(cls) -> int:
         """Bytes of the whole word."""
-        return (cls.WIDTH + 7) // 8
+        return cls.BYTES
 
     def to_int(self) -> int:
         return sum(field.pack(self._values[field.name]) << field.offset for field in self.FIELDS)
 
     def to_bytes(self) -> bytes:
-        return self.to_int().to_bytes(self.size(), "little")
+        return self.to_int().to_bytes(self.BYTES, "little")
 
     @classmethod
     def from_int(cls, raw: int) -> Self:
@@ -194,7 +197,7 @@ class Layout:
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Self:
-        return cls.from_int(int.from_bytes(raw[: cls.size()], "little"))
+        return cls.from_int(int.from_bytes(raw[: cls.BYTES], "little"))
 
     def replace(self, **changes: Any) -> Self:
         return type(self)(**{**self._values, **changes})
@@ -203,7 +206,7 @@ class Layout:
         return dict(self._values)
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._values == other._values  # type: ignore[attr-defined]
+        return type(other) is type(self) and self._values == other._values
 
     def __hash__(self) -> int:
         return hash((type(self), tuple(self._values.values())))

@@ -42,7 +42,8 @@ class Register(Layout):
         cls, *, offset: int, access: Access, width: int = 32, privileged: bool = False, **kw: Any
     ) -> None:
         super().__init_subclass__(width=width, **kw)
-        assert width in (32, 64) and offset % 4 == 0
+        assert width in (32, 64)
+        assert offset % 4 == 0
         cls.OFFSET, cls.ACCESS, cls.PRIVILEGED = offset, access, privileged
 
     @classmethod
