@@ -6,8 +6,9 @@ unit, and goes on at once; each unit works through its own instructions in order
 the units: `wait_*` takes a token before the instruction starts, `signal_*` gives one when it has
 ended. *previous* and *next* are the neighbours in load → compute → store.
 
-An operand is an address register: base + Σ over the open loops of index × stride. Registers that
-address memory count bytes; those that address scratchpad or accumulators count words or rows.
+An operand is an address register: base + rotation + Σ over the open loops of index × stride.
+Registers that address memory count bytes; those that address scratchpad or accumulators count
+words or rows. The rotation walks round a ring of buffers, whatever loops are open.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from .layout import Field, Layout, Reserved
 
 __all__ = [
     "ADDRESS_REGISTERS", "INSTRUCTIONS", "ISA_VERSION", "KERNEL_MAGIC", "LOOP_DEPTH", "TOKENS",
-    "Address", "Channel", "ChannelRecord", "End", "Fence", "Grant", "Instruction", "KernelHeader",
-    "Load", "Loop", "Matmul", "Next", "Opcode", "OutputFormat", "Source", "Store", "Stride",
+    "Address", "Channel", "ChannelRecord", "Condition", "End", "Fence", "Grant", "Instruction",
+    "KernelHeader", "Load", "Loop", "Matmul", "Next", "Opcode", "OutputFormat", "Rotate", "Skip",
+    "Source", "Store", "Stride",
 ]  # fmt: skip
 
 ISA_VERSION = 1
@@ -42,6 +44,8 @@ class Opcode(enum.IntEnum):
     ADDRESS = 0x05
     STRIDE = 0x06
     GRANT = 0x07
+    ROTATE = 0x08
+    SKIP = 0x09
     LOAD = 0x10
     MATMUL = 0x20
     CHANNEL = 0x30
@@ -53,6 +57,15 @@ class Source(enum.IntEnum):
 
     NONE = 0
     ARGUMENT = 1
+
+
+class Condition(enum.IntEnum):
+    """Which turn of a loop SKIP acts in."""
+
+    FIRST = 0
+    NOT_FIRST = 1
+    LAST = 2
+    NOT_LAST = 3
 
 
 class OutputFormat(enum.IntEnum):
@@ -99,7 +112,7 @@ class Next(Layout, width=128):
 
 
 class Address(Layout, width=128):
-    """Sets an address register's base (argument word + offset) and clears its strides."""
+    """Sets an address register's base (argument word + offset), clears strides and rotation."""
 
     opcode = Field(8, "ADDRESS.", reset=Opcode.ADDRESS)
     register = Field(4, "Address register.")
@@ -120,6 +133,30 @@ class Stride(Layout, width=128):
     reserved0 = Reserved(17)
     stride = Field(40, "Added for each turn; bytes, words or rows.", signed=True)
     reserved1 = Reserved(56)
+
+
+class Rotate(Layout, width=128):
+    """Turns address registers to the next buffer of their ring: modulo `size`."""
+
+    opcode = Field(8, "ROTATE.", reset=Opcode.ROTATE)
+    reserved0 = Reserved(8)
+    registers = Field(16, "One bit for each address register that turns.")
+    step = Field(24, "Added to the rotation, 1 to size; bytes, words or rows.", reset=1)
+    reserved1 = Reserved(8)
+    size = Field(24, "The rotation is taken modulo this.", reset=1)
+    reserved2 = Reserved(40)
+
+
+class Skip(Layout, width=128):
+    """Skips the next instructions in some turns of an open loop."""
+
+    opcode = Field(8, "SKIP.", reset=Opcode.SKIP)
+    condition = Field(2, "In which turns of the loop.", enum=Condition)
+    reserved0 = Reserved(6)
+    level = Field(3, "Loop: 0 is the outermost; it must be open.")
+    reserved1 = Reserved(13)
+    count = Field(16, "Instructions that are skipped, at least 1.", reset=1)
+    reserved2 = Reserved(80)
 
 
 class Grant(Layout, width=128):
@@ -232,6 +269,8 @@ INSTRUCTIONS: dict[Opcode, type[Layout]] = {
     Opcode.ADDRESS: Address,
     Opcode.STRIDE: Stride,
     Opcode.GRANT: Grant,
+    Opcode.ROTATE: Rotate,
+    Opcode.SKIP: Skip,
     Opcode.LOAD: Load,
     Opcode.MATMUL: Matmul,
     Opcode.CHANNEL: Channel,
