@@ -1,0 +1,1 @@
+"""Golden models: what the blocks must do, in plain Python."""
