@@ -1,7 +1,5 @@
 """The control registers behind AXI4-Lite, built from their description in `hw.regs`."""
 
-import re
-
 from amaranth import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -9,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from . import axi
 from .layout import struct
 from .regs.capability import capabilities
-from .regs.layout import Reserved
+from .regs.layout import Reserved, snake_case
 from .regs.register import Access
 from .regs.registers import REGISTER_MAP
 
@@ -21,7 +19,7 @@ PRIVILEGED_BIT = 0
 
 def register_name(register):
     """Name of the register in gateware: ``RingBase`` is ``ring_base``."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", register.__name__).lower()
+    return snake_case(register.__name__)
 
 
 def member_name(block):

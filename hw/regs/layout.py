@@ -8,12 +8,18 @@ and decodes with it, and the documentation prints it; nothing is typed twice.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self, overload
 
 from .errors import EncodingError
 
-__all__ = ["Array", "Field", "Layout", "Reserved"]
+__all__ = ["Array", "Field", "Layout", "Reserved", "snake_case"]
+
+
+def snake_case(name: str) -> str:
+    """How the word of class `name` is called in gateware and exports: RingBase is ring_base."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 class Field:
