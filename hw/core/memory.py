@@ -6,7 +6,10 @@ from amaranth.lib.wiring import In
 
 from .operation import LocalRead, LocalWrite
 
-__all__ = ["LocalMemory"]
+__all__ = ["READ_LATENCY", "LocalMemory"]
+
+READ_LATENCY = 2
+"""Cycles from a read's enable to its data: one for the memory, one to decode ECC."""
 
 
 class LocalMemory(wiring.Component):
