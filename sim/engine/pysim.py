@@ -140,7 +140,7 @@ class PysimEngine:
         return self._now
 
     def reset(self) -> None:
-        self._before += self._now
+        self._before = 0 if self._recorder is None else self._before + self._now
         self._now = 0
         self._state.reset()
         self._ready.update(process.run for process in self._processes if process.is_comb)
@@ -177,6 +177,7 @@ class PysimEngine:
 
     def capture(self, path: Path, window: Capture) -> None:
         self._stop_recording()
+        self._before = 0
         for name, _ in (pair for condition in window.conditions for pair in condition):
             self._find(name)
         self._capture = path, window

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,17 @@ from amaranth.sim._pyeval import eval_value
 from vcd import VCDWriter
 
 __all__ = ["Recorder"]
+
+
+@dataclass(frozen=True)
+class _Label:
+    """What a number is called: a name of an enumeration, a state of a state machine."""
+
+    value: Any
+    name: Callable[[int], Any]
+
+    def text(self, number: int) -> str:
+        return str(self.name(number)).expandtabs().replace(" ", "_")
 
 
 class Recorder:
@@ -58,7 +70,10 @@ class Recorder:
             else:
                 index = self._state.get_signal(signal)
                 slot = self._state.slots[index]
-                self._variables[id(slot)] = list(self._wires(paths, "", signal, signal._format))
+                variables = list(self._wires(paths, "", signal, signal._format))
+                if signal._decoder is not None and not isinstance(signal._format, Format.Enum):
+                    variables.append(self._label(paths, "", _Label(signal, signal._decoder)))
+                self._variables[id(slot)] = variables
         self._writer.flush()
 
     def sample(self, time: int, changed: Iterable[Any]) -> None:
@@ -82,9 +97,8 @@ class Recorder:
         self._file.close()
 
     def _value(self, source: Any) -> int | str:
-        if isinstance(source, Format.Enum):
-            label = str(source._variants.get(eval_value(self._state, source._value), "unknown"))
-            return label.expandtabs().replace(" ", "_")
+        if isinstance(source, _Label):
+            return source.text(eval_value(self._state, source.value))
         value: int = eval_value(self._state, source)
         return value
 
@@ -122,5 +136,8 @@ class Recorder:
                 source = inner._value
             yield from self._wires(paths, name, source, inner)
         if isinstance(shown, Format.Enum):
-            label = self._variable(paths, f"{field}.label", "string", 1, self._value(shown))
-            yield label, shown
+            names = shown._variants
+            yield self._label(paths, field, _Label(value, lambda n: names.get(n, "unknown")))
+
+    def _label(self, paths: list[tuple[str, ...]], field: str, label: _Label) -> tuple[Any, Any]:
+        return self._variable(paths, f"{field}.label", "string", 1, self._value(label)), label

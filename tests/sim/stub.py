@@ -28,11 +28,14 @@ class Stub(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         bus = self.control
-        scratch, source, target = Signal(32), Signal(32), Signal(32)
-        hosts, status = Signal(2), Signal(4)
-        timer, deaf = Signal(32), Signal()
+        scratch = Signal(32)
+        source = Signal(32)
+        target = Signal(32)
+        hosts = Signal(2)
+        status = Signal(4)
+        timer = Signal(32)
+        deaf = Signal()
         copying = Signal()
-
         written = Signal()
         m.d.comb += [
             written.eq(bus.aw.valid & bus.w.valid & ~bus.b.valid & ~deaf),
