@@ -77,17 +77,24 @@ class Waveform:
     path: VCD file of an engine.
     clock_mhz: that it was recorded with.
     signals: reads only these, when given; faster on long recordings.
+    prefix: reads only signals whose name begins so, as an alternative.
     """
 
     PREFIX = "bench.top."
 
     def __init__(
-        self, path: str | Path, *, clock_mhz: int = 1000, signals: Iterable[str] | None = None
+        self,
+        path: str | Path,
+        *,
+        clock_mhz: int = 1000,
+        signals: Iterable[str] | None = None,
+        prefix: str | None = None,
     ) -> None:
         self.path = Path(path)
         chosen = None if signals is None else [self.PREFIX + name for name in signals]
+        pattern = None if prefix is None else [re.compile(re.escape(self.PREFIX + prefix))]
         try:
-            self._vcd = VCDVCD(str(path), signals=chosen)
+            self._vcd = VCDVCD(str(path), signals=chosen, signal_res=pattern)
             self._period = round(1 / (clock_mhz * 10**6 * float(self._vcd.timescale["timescale"])))
         except OSError as error:
             raise WaveError(f"cannot read {path}: {error.strerror}") from error

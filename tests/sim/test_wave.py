@@ -53,6 +53,14 @@ def test_a_whole_recording_has_every_cycle_and_exact_changes(record, opened):
     assert wave.changes("npu.control__aw__payload.addr")[-1][1] in (stub.CLEAR, stub.IDENT)
 
 
+def test_a_part_of_the_signals_can_be_read(record):
+    path = record("3:6").path
+    assert Waveform(path, signals=["irq"]).signals == ["irq"]
+    some = Waveform(path, prefix="npu.s").signals
+    assert {"npu.scratch", "npu.source", "npu.status"} <= set(some)
+    assert all(name.startswith("npu.s") for name in some)
+
+
 def test_nothing_is_written_outside_a_window_of_cycles(record, opened):
     wave = record("10:15")
     assert (wave.first, wave.last) == (10, 14)
