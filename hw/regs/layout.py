@@ -8,6 +8,7 @@ and decodes with it, and the documentation prints it; nothing is typed twice.
 from __future__ import annotations
 
 import enum
+import operator
 import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self, overload
@@ -78,8 +79,8 @@ class Field:
     def check(self, value: Any, where: str) -> int:
         """`value` as an int, or `EncodingError`."""
         try:
-            number = value.__index__()
-        except AttributeError:
+            number = operator.index(value)
+        except TypeError:
             raise EncodingError(f"{where} takes an integer, not {value!r}") from None
         low, high = self.limits
         if not low <= number <= high:
@@ -87,7 +88,7 @@ class Field:
         if self.enum is not None and number not in set(self.enum):
             names = ", ".join(f"{member.name}={member.value}" for member in self.enum)
             raise EncodingError(f"{where} is {number}, which has no meaning; choose one of {names}")
-        return int(number)
+        return number
 
     def pack(self, value: Any) -> int:
         return int(value) & ((1 << self.width) - 1)
@@ -116,7 +117,12 @@ class Array(Field):
         return self.width * self.count
 
     def check(self, value: Any, where: str) -> Any:
-        values = tuple(value) if value else ()
+        if isinstance(value, int) and value == self.reset:
+            value = ()
+        try:
+            values = tuple(value)
+        except TypeError:
+            raise EncodingError(f"{where} takes {self.count} integers, not {value!r}") from None
         if len(values) > self.count:
             raise EncodingError(f"{where} has {len(values)} elements; it takes up to {self.count}")
         values += (0,) * (self.count - len(values))
@@ -170,7 +176,7 @@ class Layout:
         cls.BYTES = (cls.WIDTH + 7) // 8
 
     def __init__(self, **values: Any) -> None:
-        known = {field.name for field in self.FIELDS}
+        known = [field.name for field in self.FIELDS]
         for name in values:
             if name not in known:
                 raise EncodingError(

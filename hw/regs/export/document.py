@@ -47,10 +47,10 @@ def _meaning(field: Field) -> str:
     return f"{field.doc} See [{field.enum.__name__}](#{_anchor(field.enum.__name__)})."
 
 
-def _kind(field: Field) -> str:
+def _width(field: Field) -> str:
     if isinstance(field, Array):
-        return f"{field.count} × {field.width} bits"
-    return f"{field.width} bits, signed" if field.signed else f"{field.width} bits"
+        return f"{field.count} × {field.width}"
+    return f"{field.width}, signed" if field.signed else f"{field.width}"
 
 
 def _block_row(block: Block, config: NpuConfig) -> tuple[object, ...]:
@@ -74,12 +74,12 @@ def _block_rows(block: Block, config: NpuConfig) -> Iterator[tuple[object, ...]]
 
 
 def _format_rows(layout: type[Layout]) -> Iterator[tuple[object, ...]]:
-    yield "Byte", "Bits", "Field", "Type", "Default", "Meaning"
+    yield "Byte", "Bits", "Field", "Width", "Default", "Meaning"
     for field in layout.FIELDS:
         default = f"`{field.reset:#x}`" if field.reset else ""
         name = "–" if isinstance(field, Reserved) else f"`{field.name}`"
         yield (
-            field.offset // 8, f"`{_bits(field)}`", name, _kind(field), default, _meaning(field),
+            field.offset // 8, f"`{_bits(field)}`", name, _width(field), default, _meaning(field),
         )  # fmt: skip
 
 
@@ -103,7 +103,8 @@ def markdown(config: NpuConfig) -> str:
     for layout in FORMATS:
         kind = "Instruction " if layout in INSTRUCTIONS.values() else ""
         lines += [f"### {kind}{layout.__name__}", ""]
-        lines += [f"{layout.BYTES} bytes. {paragraph(layout)}", ""]
+        text, size = paragraph(layout), f"{layout.BYTES} bytes"
+        lines += [text if size in text else f"{text} Size: {size}.", ""]
         lines += _table(*_format_rows(layout))
     lines += ["## Codes", ""]
     for codes in enumerations():
