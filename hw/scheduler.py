@@ -1,0 +1,180 @@
+"""Chooses among the streams, hands tasks to the engines, retires them."""
+
+from amaranth import Array, Cat, Module, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from .control import ControlEngine, RefusalEngine
+from .dispatch import Dispatcher
+from .interface import EngineSignature, FaultEvent, Head, Retirement, WaiterSignature
+from .lane import Lane
+from .layout import struct
+from .lifecycle import Kind, RingSignature, StreamLifecycle, StreamSignature
+from .regs.descriptor import EventWord
+from .regs.fault import FaultCause
+from .retire import QUEUE_ENGINE, Retirer
+
+__all__ = ["Scheduler"]
+
+
+class Scheduler(wiring.Component):
+    """Runs the streams' tasks on the engines.
+
+    Tasks of a stream run in order, one at a time; streams run side by side. Copies go to the copy
+    channels, kernels to the cores, everything else to the control engine inside. For each of these
+    kinds one task a cycle is dispatched: of the greatest priority, in turn inside a priority, to
+    the lowest free engine, in the very cycle in which its head is ready. One task a cycle retires.
+
+    Exact cycles, with free engines: a record taken in cycle t hands the tasks that wait for it to
+    their engines in t + 1. `done` accepted in t records in t and dispatches the stream's next task
+    in t + 1. A task of the control engine dispatched in t records in t + 1. A bad head that shows
+    in t is reported in t + 1 and retired, failed, in t + 2.
+
+    Any fault stops its stream from the next cycle on; with failure mode STOP, all active streams of
+    its context. Running tasks of stopped streams end as they would.
+
+    Parameters
+    ----------
+    config: `NpuConfig`.
+
+    Members
+    -------
+    heads: next task of each stream.
+    waiters: their dependencies, at the event unit.
+    streams: `StreamSignature` of each. rings: `RingSignature` of each.
+    engines: copy channels, then cores. They are ready to take a task whenever they are idle.
+    records: to the event unit, which takes them at once.
+    retirements, room: to the completion writer; `room` has one bit for each context and says that
+        a retirement of it would be taken now.
+    cycle: now. watchdog: greatest number of cycles without progress; 0 for any.
+    marks: pulse for each of `config.engines` in the cycle of a dispatch to it.
+    deltas: what the eight counters added since then.
+    faults: of the engines, in their order; the last is that of the queues: bad heads (with their
+        task) and overruns (without one), one a cycle.
+    busy: which of `config.engines` have a task.
+    retired: pulse: a task retired. blocked: which streams wait for an event and run nothing.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        streams, engines = config.streams, len(config.engines)
+        super().__init__({
+            "heads": In(stream.Signature(Head)).array(streams),
+            "waiters": Out(WaiterSignature()).array(streams),
+            "streams": Out(StreamSignature()).array(streams),
+            "rings": Out(RingSignature()).array(streams),
+            "engines": In(EngineSignature()).array(engines - 1),
+            "records": Out(stream.Signature(struct(EventWord))),
+            "retirements": Out(stream.Signature(Retirement)),
+            "room": In(config.contexts),
+            "cycle": In(64),
+            "watchdog": In(32),
+            "marks": Out(engines),
+            "deltas": In(data.ArrayLayout(data.ArrayLayout(unsigned(32), 8), engines)),
+            "faults": Out(FaultEvent).array(engines),
+            "busy": Out(engines),
+            "retired": Out(1),
+            "blocked": Out(streams),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        engines = self.config.engines
+        m.submodules.control = control = ControlEngine()
+        m.submodules.refusal = refusal = RefusalEngine()
+        ports = [*map(flipped, self.engines), control.engine, refusal.engine]
+        lanes = []
+        for name, port in zip((*engines, "queue"), ports, strict=True):
+            lane = Lane(QUEUE_ENGINE if name == "queue" else len(lanes))
+            m.submodules[f"lane_{name}"] = lane
+            connect(m, lane.engine, port)
+            lanes.append(lane)
+        lifecycles = []
+        for s in range(self.config.streams):
+            lifecycle = StreamLifecycle(self.config, s)
+            m.submodules[f"stream{s}"] = lifecycle
+            connect(m, flipped(self.heads[s]), lifecycle.head)
+            connect(m, flipped(self.waiters[s]), lifecycle.waiter)
+            connect(m, flipped(self.streams[s]), lifecycle.registers)
+            connect(m, flipped(self.rings[s]), lifecycle.ring)
+            lifecycles.append(lifecycle)
+        m.submodules.retirer = retirer = Retirer(self.config)
+        connect(m, flipped(self.records), retirer.records)
+        connect(m, flipped(self.retirements), retirer.retirements)
+        for lane, outcomes in zip(lanes, retirer.outcomes, strict=True):
+            connect(m, lane.outcome, outcomes)
+
+        m.d.comb += [
+            retirer.room.eq(self.room),
+            self.retired.eq(retirer.retired.any()),
+            self.busy.eq(Cat(lane.busy for lane in lanes[: len(engines)])),
+            self.marks.eq(Cat(
+                lane.tasks.valid & lane.tasks.ready for lane in lanes[: len(engines)])),
+            self.blocked.eq(Cat(lifecycle.blocked for lifecycle in lifecycles)),
+        ]  # fmt: skip
+        m.d.comb += [lane.watchdog.eq(self.watchdog) for lane in lanes]
+        for s, lifecycle in enumerate(lifecycles):
+            m.d.comb += lifecycle.retired.eq(retirer.retired[s])
+        self._dispatch(m, lifecycles, lanes)
+        m.submodules.clock = self._clock(lanes, retirer)
+        m.submodules.faulting = self._faulting(lifecycles, lanes)
+        return m
+
+    def _dispatch(self, m, lifecycles, lanes):
+        copies, cores = self.config.copy_channels, self.config.cores
+        first = 0
+        for kind, count in ((Kind.COPY, copies), (Kind.CORE, cores), (Kind.CONTROL, 1),
+                            (Kind.REFUSAL, 1)):  # fmt: skip
+            dispatcher = Dispatcher(self.config.streams, kind, count)
+            m.submodules[f"dispatch_{kind.name.lower()}"] = dispatcher
+            for k, lane in enumerate(lanes[first : first + count]):
+                connect(m, dispatcher.tasks[k], lane.tasks)
+                m.d.comb += dispatcher.free[k].eq(~lane.busy)
+            number = QUEUE_ENGINE if kind == Kind.REFUSAL else first + dispatcher.lane
+            for s, lifecycle in enumerate(lifecycles):
+                m.d.comb += dispatcher.offers[s].eq(lifecycle.offer)
+                with m.If(dispatcher.taken[s]):
+                    m.d.comb += [lifecycle.taken.eq(1), lifecycle.engine.eq(number)]
+            first += count
+        for lane in lanes:
+            cancels = Array(lifecycle.cancel for lifecycle in lifecycles)
+            m.d.comb += lane.cancel.eq(cancels[lane.ticket.stream])
+
+    def _clock(self, lanes, retirer):
+        """What changes in every cycle: apart, so that it does not wake the rest in simulation."""
+        m = Module()
+        m.d.comb += [retirer.cycle.eq(self.cycle), retirer.deltas.eq(self.deltas)]
+        m.d.comb += [lane.cycle.eq(self.cycle) for lane in lanes]
+        return m
+
+    def _faulting(self, lifecycles, lanes):
+        """Reports faults, and tells the streams that they stop."""
+        m = Module()
+        *units, queue = self.faults
+        for fault, lane in zip(units, lanes, strict=False):
+            m.d.comb += fault.eq(lane.fault)
+        refused = lanes[-1].fault
+        with m.If(refused.valid):
+            m.d.comb += queue.eq(refused)
+        for s, lifecycle in enumerate(lifecycles):
+            lower = Cat(other.overrun for other in lifecycles[:s]).any()
+            with m.If(lifecycle.overrun & ~lower & ~refused.valid):
+                m.d.comb += [
+                    lifecycle.reported.eq(1),
+                    queue.valid.eq(1),
+                    queue.context.eq(lifecycle.registers.context),
+                    queue.stream.eq(s),
+                    queue.engine.eq(QUEUE_ENGINE),
+                    queue.report.cause.eq(FaultCause.QUEUE_OVERRUN),
+                ]
+        modes = Array(lifecycle.registers.failure_mode for lifecycle in lifecycles)
+        for fault in reversed(self.faults):
+            with m.If(fault.valid):
+                for s, lifecycle in enumerate(lifecycles):
+                    shared = modes[fault.stream] & (lifecycle.registers.context == fault.context)
+                    with m.If((fault.stream == s) | shared):
+                        m.d.comb += [
+                            lifecycle.halt.valid.eq(1),
+                            lifecycle.halt.cause.eq(fault.report.cause),
+                        ]
+        return m
