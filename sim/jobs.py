@@ -1,0 +1,187 @@
+"""The jobs of ``npu run``: each drives a device and reports what it measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hw.config import NpuConfig
+from rt.golden import matmul
+from rt.models.digits import DigitsNetwork, DigitsRun, images_and_labels, split
+from rt.ops import gemm
+from rt.session import Device
+from rt.transport import Transport
+
+from .timeline import Timeline
+
+__all__ = ["DigitsReport", "GemmReport", "Row", "run_digits", "run_gemm"]
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured figure."""
+
+    name: str
+    value: float | int | str
+    unit: str = ""
+    target: str = ""
+
+
+def _spans(tasks: list[Any]) -> tuple[int, int]:
+    """First start and last end of tasks that were profiled."""
+    return min(t.profile.start for t in tasks), max(t.profile.end for t in tasks)
+
+
+@dataclass(frozen=True)
+class DigitsReport:
+    """A classification on the device, beside the numpy reference."""
+
+    config: NpuConfig
+    run: DigitsRun
+    labels: npt.NDArray[np.int64]
+    exact: bool
+    """Every prediction and every tensor equals the reference, bit for bit."""
+    reference_accuracy: float
+    """Of the numpy reference, on all images that were not trained on."""
+    cycles: int
+    """From the start of the first kernel to the end of the last."""
+    wave_latency: int | None
+    """Record → dependent start of the first kernel, from the waveform; None without one."""
+
+    @property
+    def correct(self) -> npt.NDArray[np.bool_]:
+        return self.run.inference.predictions == self.labels
+
+    @property
+    def event_latency(self) -> int:
+        """Record → dependent start of the first kernel, from the device's timestamps."""
+        return self.run.event_latencies[0]
+
+    @property
+    def passed(self) -> bool:
+        """Bit-exact, and both measurements of the latency agree."""
+        return self.exact and self.wave_latency in (None, self.event_latency)
+
+    def rows(self) -> list[Row]:
+        """The figures, for a table or JSON."""
+        macs_possible = self.cycles * self.config.rows * self.config.columns
+        latency = self.config.nanoseconds(self.event_latency)
+        rows = [
+            Row("images", len(self.labels)),
+            Row("right", int(self.correct.sum())),
+            Row("accuracy", round(100 * float(self.correct.mean()), 2), "%"),
+            Row("reference accuracy, images not trained on",
+                round(100 * self.reference_accuracy, 2), "%", "≥ 96"),
+            Row("equal to the reference, bit for bit", "yes" if self.exact else "NO", "", "yes"),
+            Row("cycles, first kernel start to last kernel end", self.cycles, "cycles"),
+            Row("cycles per image", round(self.cycles / len(self.labels), 1), "cycles"),
+            Row("MAC utilisation", round(100 * self.run.macs / macs_possible, 2), "%"),
+            Row("event record → kernel start, device timestamps", self.event_latency,
+                f"cycles ({latency:g} ns)", "≤ 4"),
+        ]  # fmt: skip
+        if self.wave_latency is not None:
+            rows.append(
+                Row("event record → kernel start, waveform", self.wave_latency,
+                    f"cycles ({self.config.nanoseconds(self.wave_latency):g} ns)", "equal")
+            )  # fmt: skip
+        return rows
+
+
+def run_digits(
+    transport: Transport,
+    *,
+    images: int,
+    batch: int = 8,
+    vcd: Path | None = None,
+    progress: Progress = lambda done: None,
+) -> DigitsReport:
+    """Classifies the first `images` of the digits that were not trained on, then the others.
+
+    Closes `transport`, and with it the waveform `vcd` that it records, to measure in it.
+    """
+    every, labels = images_and_labels()
+    seen, kept = split(len(every))
+    chosen = np.concatenate([kept, seen])[:images]
+    network = DigitsNetwork.load()
+    device = Device(transport)
+    config = device.config
+    with device.session() as session:
+        run = network.run(session, every[chosen], batch=batch, progress=progress)
+        first, last = _spans(run.kernels)
+        kernel, copied = run.kernels[0], run.uploaded[0].cycle
+        latencies = run.event_latencies
+    transport.close()
+    reference = network.reference(every[chosen])
+    exact = all(
+        np.array_equal(mine, numpys)
+        for mine, numpys in (
+            (run.inference.hidden, reference.hidden),
+            (run.inference.logits, reference.logits),
+        )
+    )
+    wave_latency = None
+    if vcd is not None:
+        timeline = Timeline(vcd, clock_mhz=config.clock_mhz)
+        start = timeline.run(kernel.id).start
+        records = [record.cycle for record in timeline.records if record.cycle == copied]
+        wave_latency = start - records[0] if start is not None and records else -1
+    assert latencies[0] == kernel.profile.start - copied
+    kept_accuracy = float(np.mean(network.reference(every[kept]).predictions == labels[kept]))
+    return DigitsReport(
+        config=config, run=run, labels=labels[chosen], exact=exact,
+        reference_accuracy=kept_accuracy, cycles=last - first + 1, wave_latency=wave_latency,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class GemmReport:
+    """A product on the device, beside numpy's."""
+
+    config: NpuConfig
+    shape: tuple[int, int, int]
+    result: npt.NDArray[np.int32]
+    exact: bool
+    cycles: int
+    """From the start of the first kernel to the end of the last."""
+
+    def rows(self) -> list[Row]:
+        m, n, k = self.shape
+        peak = self.cycles * self.config.rows * self.config.columns
+        return [
+            Row("shape", f"{m} × {n} × {k}", "M × N × K"),
+            Row("equal to numpy, bit for bit", "yes" if self.exact else "NO", "", "yes"),
+            Row("cycles, kernel start to end", self.cycles,
+                f"cycles ({self.config.nanoseconds(self.cycles):g} ns)"),
+            Row("MAC utilisation", round(100 * m * n * k / peak, 2), "%"),
+        ]  # fmt: skip
+
+
+def run_gemm(transport: Transport, a: npt.NDArray[np.int8], b: npt.NDArray[np.int8]) -> GemmReport:
+    """a @ b as int32. a: int8, M × K. b: int8, K × N. Closes `transport`."""
+    device = Device(transport)
+    with device.session() as session:
+        copies, kernels = session.stream(), session.stream()
+        left, right = session.buffer(a, copies), session.buffer(b, copies)
+        out = session.empty((a.shape[0], b.shape[1]), np.int32)
+        ready, done = session.event(), session.event()
+        copies.record(ready)
+        kernels.wait(ready)
+        launches = gemm(kernels, left, right, out, profile=True)
+        kernels.record(done)
+        copies.wait(done)
+        download = copies.download(out)
+        session.synchronise()
+        result = download.result()
+        first, last = _spans(launches)
+    transport.close()
+    return GemmReport(
+        config=device.config, shape=(a.shape[0], b.shape[1], a.shape[1]), result=result,
+        exact=np.array_equal(result, matmul(a, b)), cycles=last - first + 1,
+    )  # fmt: skip
