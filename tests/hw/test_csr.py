@@ -266,18 +266,28 @@ def test_writes_back_to_back_take_two_cycles_each():
     simulate(bench)
 
 
-def test_a_bit_that_is_set_while_it_is_cleared_stays_set():
+def test_a_bit_that_is_set_in_the_cycle_in_which_it_is_cleared_stays_set():
     async def bench(ctx, csr, pulses):
+        bus = csr.control
         port = csr.contexts[1].interrupt_status
-        address = CONTEXT.address(InterruptStatus, 1)
         ctx.set(port.set, {"completion": 1, "fault": 1})
         await ctx.tick()
         assert ctx.get(port.value.as_value()) == 0b11
         ctx.set(port.set, {"completion": 1, "fault": 0})
-        assert await write(ctx, csr.control, address, 0b11) == OKAY
+        ctx.set(bus.aw.p.addr, CONTEXT.address(InterruptStatus, 1))
+        ctx.set(bus.w.p, {"data": 0b11, "strb": 0xF})
+        ctx.set(bus.aw.valid, 1)
+        ctx.set(bus.w.valid, 1)
+        await ctx.tick()
         ctx.set(port.set, {"completion": 0, "fault": 0})
-        assert ctx.get(port.value.as_value()) == 0b01
-        assert await write(ctx, csr.control, address, 0b11) == OKAY
+        ctx.set(bus.aw.valid, 0)
+        ctx.set(bus.w.valid, 0)
+        ctx.set(bus.b.ready, 1)
+        for _ in range(3):
+            assert ctx.get(port.value.as_value()) == 0b01
+            await ctx.tick()
+        ctx.set(bus.b.ready, 0)
+        assert await write(ctx, bus, CONTEXT.address(InterruptStatus, 1), 0b11) == OKAY
         assert ctx.get(port.value.as_value()) == 0
         assert ctx.get(csr.contexts[0].interrupt_status.value.as_value()) == 0
 
