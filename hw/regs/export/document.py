@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator
 
 from ...config import NpuConfig
@@ -35,6 +36,12 @@ def _table(*rows: Iterable[object]) -> Iterator[str]:
     for row in body:
         yield "| " + " | ".join(row) + " |"
     yield ""
+
+
+def _prose(item: type) -> str:
+    """The docstring, one line for each paragraph."""
+    paragraphs = (inspect.getdoc(item) or "").split("\n\n")
+    return "\n\n".join(" ".join(text.split()) for text in paragraphs)
 
 
 def _anchor(heading: str) -> str:
@@ -103,7 +110,7 @@ def markdown(config: NpuConfig) -> str:
     for layout in FORMATS:
         kind = "Instruction " if layout in INSTRUCTIONS.values() else ""
         lines += [f"### {kind}{layout.__name__}", ""]
-        text, size = paragraph(layout), f"{layout.BYTES} bytes"
+        text, size = _prose(layout), f"{layout.BYTES} bytes"
         lines += [text if size in text else f"{text} Size: {size}.", ""]
         lines += _table(*_format_rows(layout))
     lines += ["## Codes", ""]
