@@ -1,32 +1,26 @@
 """The board on Amaranth's own simulator, driven from outside, cycle by cycle.
 
-All use of what Amaranth keeps private is in this file and its recorder; `amaranth~=0.5.10` is
-pinned for it. Amaranth compiles each fragment and domain into a Python function; this engine
-keeps those functions and the signal states and replaces what is around them: instead of looking
-at every process in every delta cycle, each signal knows the functions that read it, and only the
-rising edge of the clock is simulated.
+All use of what Amaranth keeps private is here, in the schedule and in the recorder;
+`amaranth~=0.5.10` is pinned for it.
 """
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from amaranth.hdl import Fragment, Value
 from amaranth.hdl._ir import Design
 from amaranth.sim._pyeval import eval_assign, eval_value
-from amaranth.sim.pysim import PySimEngine, _PySignalState
 
 from hw.regs.errors import ConfigError
 
 from .base import Capture
 from .recorder import Recorder
+from .schedule import Run, Schedule
 
 __all__ = ["PysimEngine"]
-
-_Run = Callable[[], None]
 
 
 class PysimEngine:
@@ -41,44 +35,24 @@ class PysimEngine:
     def __init__(self, board: Any, *, clock_mhz: int = 1000) -> None:
         self._period = 10**9 // clock_mhz
         self._design: Design = Fragment.get(board, None).prepare()
-        compiled = PySimEngine(self._design)
-        self._state = compiled._state
-        self._processes = list(compiled._processes)
-        self._on_edge: list[_Run] = []
-        self._ready: set[_Run] = set()
+        self._schedule = Schedule(self._design)
         self._now = 0
         self._before = 0
         self._recorder: Recorder | None = None
         self._capture: tuple[Path, Capture] | None = None
-        self._changed: set[Any] | None = None
         self._names: dict[str, Any] | None = None
         self._memories: dict[str, mmap.mmap] = {}
-        self._rewire(self._design.fragment.domains["sync"].clk)
         for name, storage in board.storages.items():
             self._memories[name] = mmap.mmap(-1, storage.size)
-            self._on_edge.append(self._storage(storage, memoryview(self._memories[name])))
+            view = memoryview(self._memories[name])
+            self._schedule.always.append(self._storage(storage, view))
         self.reset()
 
-    def _rewire(self, clock: Any) -> None:
-        """Turns the wakers of each signal and memory into the functions that they wake."""
-        for slot in self._state.slots:
-            readers = []
-            for waker in slot.wakers:
-                names = waker.__code__.co_freevars
-                process = waker.__closure__[names.index("process")].cell_contents
-                if "polarity" in names:
-                    assert slot.signal is clock, "one clock domain, synchronous reset"
-                    self._on_edge.append(process.run)
-                else:
-                    readers.append(process.run)
-            slot.wakers = tuple(readers)
-
-    def _storage(self, storage: Any, view: memoryview) -> _Run:
+    def _storage(self, storage: Any, view: memoryview) -> Run:
         """The behaviour of a storage at a rising edge."""
 
         def slot(name: str) -> Any:
-            signal = Value.cast(getattr(storage, name))
-            return self._state.slots[self._state.get_signal(signal)]
+            return self._schedule.slot(getattr(storage, name))
 
         read_enable, read_address = slot("read_enable"), slot("read_address")
         write_enable, write_address = slot("write_enable"), slot("write_address")
@@ -102,35 +76,10 @@ class PysimEngine:
 
         return run
 
-    def _settle(self) -> None:
-        """Runs what is ready and commits, until nothing changes any more."""
-        ready, pending, changed = self._ready, self._state.pending, self._changed
-        while True:
-            for run in ready:
-                run()
-            ready.clear()
-            if not pending:
-                return
-            if changed is not None:
-                changed.update(pending)
-            for slot in pending:
-                if type(slot) is _PySignalState:
-                    if slot.curr != slot.next:
-                        slot.curr = slot.next
-                        ready.update(slot.wakers)
-                else:
-                    for address, value in slot.write_queue.items():
-                        slot.data[address] = value
-                    slot.write_queue.clear()
-                    ready.update(slot.wakers)
-            pending.clear()
-
     def _cycle(self) -> None:
         if self._capture is not None:
             self._record(*self._capture)
-        for run in self._on_edge:
-            run()
-        self._settle()
+        self._schedule.edge()
         self._now += 1
 
     # ------------------------------------------------------------------------------ Engine
@@ -142,11 +91,7 @@ class PysimEngine:
     def reset(self) -> None:
         self._before = 0 if self._recorder is None else self._before + self._now
         self._now = 0
-        self._state.reset()
-        self._ready.update(process.run for process in self._processes if process.is_comb)
-        if self._changed is not None:
-            self._changed.update(self._state.slots)
-        self._settle()
+        self._schedule.reset()
 
     def step(self, cycles: int = 1) -> None:
         for _ in range(cycles):
@@ -157,7 +102,7 @@ class PysimEngine:
             assert cycle is not None, "neither a signal nor a cycle to wait for"
             self.step(max(0, cycle - self._now))
             return False
-        slot = self._slot(signal)
+        slot = self._schedule.slot(self._find(signal))
         while not slot.curr:
             if cycle is not None and self._now >= cycle:
                 return False
@@ -165,12 +110,15 @@ class PysimEngine:
         return True
 
     def peek(self, signal: Any) -> int:
-        value: int = eval_value(self._state, Value.cast(self._find(signal)))
+        value: int = eval_value(self._schedule.state, Value.cast(self._find(signal)))
         return value
 
     def poke(self, signal: Any, value: int) -> None:
-        eval_assign(self._state, Value.cast(self._find(signal)), value)
-        self._settle()
+        target = Value.cast(self._find(signal))
+        for part in target._lhs_signals():
+            self._schedule.slot(part)
+        eval_assign(self._schedule.state, target, value)
+        self._schedule.settle()
 
     def memory(self, name: str) -> memoryview:
         return memoryview(self._memories[name])
@@ -203,9 +151,6 @@ class PysimEngine:
             )
         return self._names[signal]
 
-    def _slot(self, signal: Any) -> Any:
-        return self._state.slots[self._state.get_signal(Value.cast(self._find(signal)))]
-
     # --------------------------------------------------------------------------- recording
 
     def _record(self, path: Path, window: Capture) -> None:
@@ -219,19 +164,20 @@ class PysimEngine:
                 for condition in window.conditions
             )
         time = (self._before + cycle) * self._period
-        if self._recorder is not None and self._changed is not None:
+        schedule = self._schedule
+        if self._recorder is not None and schedule.changed is not None:
             if inside:
-                self._recorder.sample(time, self._changed)
-                self._changed.clear()
+                self._recorder.sample(time, schedule.changed)
+                schedule.changed.clear()
             else:
                 self._stop_recording()
         elif inside:
-            self._recorder = Recorder(path, self._design, self._state, self._period)
+            self._recorder = Recorder(path, self._design, schedule.state, self._period)
             self._recorder.start(time)
-            self._changed = set()
+            schedule.changed = set()
 
     def _stop_recording(self) -> None:
         """Ends the waveform with the cycle that was recorded last."""
         if self._recorder is not None:
             self._recorder.stop()
-        self._recorder = self._capture = self._changed = None
+        self._recorder = self._capture = self._schedule.changed = None

@@ -53,7 +53,7 @@ class Recorder:
         self._writer = VCDWriter(
             self._file, timescale="1 fs", init_timestamp=time, check_values=False
         )
-        self._clock = self._design.fragment.domains["sync"].clk
+        clock = self._design.fragment.domains["sync"].clk
         self._variables: dict[int, list[tuple[Any, Any]]] = {}
         self._clocks: list[Any] = []
         self._time = time
@@ -65,7 +65,7 @@ class Recorder:
                 entry = names.setdefault(id(signal), (signal, []))
                 entry[1].append(("bench", *info.name, name))
         for signal, paths in names.values():
-            if signal is self._clock:
+            if signal is clock:
                 self._clocks.append(self._variable(paths, "", "wire", 1, 1))
             else:
                 index = self._state.get_signal(signal)
