@@ -16,7 +16,9 @@ def struct(layout: type[Layout]) -> data.StructLayout:
     members = {}
     for field in layout.FIELDS:
         shape = signed(field.width) if field.signed else unsigned(field.width)
-        members[field.name] = data.ArrayLayout(shape, field.count) if isinstance(field, Array) else shape
+        if isinstance(field, Array):
+            shape = data.ArrayLayout(shape, field.count)
+        members[field.name] = shape
     used = sum(field.bits for field in layout.FIELDS)
     if used < layout.WIDTH:
         members["padding"] = unsigned(layout.WIDTH - used)

@@ -25,7 +25,7 @@ FIELDS = np.dtype({
         field.offset // 8
         for field in (ChannelRecord.bias, ChannelRecord.multiplier, ChannelRecord.shift)
     ],
-    "itemsize": ChannelRecord.size(),
+    "itemsize": ChannelRecord.BYTES,
 })  # fmt: skip
 
 
@@ -123,7 +123,7 @@ def gemm(
         kernel = stream.session.load(gemm_kernel(shape, config))
         inputs = [a, _from(b, first)]
         if table is not None:
-            inputs.append(_from(table, first * ChannelRecord.size()))
+            inputs.append(_from(table, first * ChannelRecord.BYTES))
         outputs = [_from(out, first * element)]
         launches.append(stream.launch(kernel, inputs=inputs, outputs=outputs, profile=profile))
     return launches
@@ -193,8 +193,8 @@ def _check(
             raise InvalidParameter(
                 f"{requantise} is no int8 range; -128 … 127 and low ≤ high are needed"
             )
-    if table is not None and table.nbytes < n * ChannelRecord.size():
+    if table is not None and table.nbytes < n * ChannelRecord.BYTES:
         raise InvalidParameter(
-            f"the table has {table.nbytes} bytes; {n} channels need {n * ChannelRecord.size()}"
+            f"the table has {table.nbytes} bytes; {n} channels need {n * ChannelRecord.BYTES}"
         )
     return (m, k), n

@@ -47,7 +47,7 @@ def encode(instructions: Iterable[Layout], fingerprint: int) -> bytes:
 
 def decode(binary: bytes) -> tuple[KernelHeader, list[int]]:
     """Header and instruction words of a kernel binary; `KernelError` if it is damaged."""
-    size = KernelHeader.size()
+    size = KernelHeader.BYTES
     if len(binary) < size + WORD_BYTES:
         raise KernelError(
             f"the binary has {len(binary)} bytes; a kernel has at least {size + WORD_BYTES}"

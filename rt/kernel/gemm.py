@@ -116,7 +116,7 @@ def gemm_kernel(shape: GemmShape, config: NpuConfig) -> bytes:
 
 
 def _table_words(config: NpuConfig) -> int:
-    return -(-config.columns * ChannelRecord.size() // config.word_bytes)
+    return -(-config.columns * ChannelRecord.BYTES // config.word_bytes)
 
 
 def _plan(shape: GemmShape, config: NpuConfig, tiles: int) -> Plan:
@@ -174,7 +174,7 @@ def _cut(length: int, block: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _load_table(shape: GemmShape, config: NpuConfig, plan: Plan) -> Iterator[Layout]:
-    size = ChannelRecord.size()
+    size = ChannelRecord.BYTES
     for first, columns, tiles in _cut(shape.n, config.columns):
         yield Address(
             register=TABLE, source=Source.ARGUMENT, argument=INPUT_TABLE, offset=first * size

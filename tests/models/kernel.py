@@ -161,7 +161,7 @@ class KernelModel:
 
     def channel(self, ins, local):
         self.exchange(ins, "store")
-        size = ChannelRecord.size()
+        size = ChannelRecord.BYTES
         words = -(-self.config.columns * size // self.config.word_bytes)
         raw = self.scratchpad[local : local + words].tobytes()
         for column in range(self.config.columns):

@@ -115,4 +115,4 @@ def test_an_empty_kernel_is_refused():
 
 
 def test_header_is_32_bytes():
-    assert KernelHeader.size() == 32
+    assert KernelHeader.BYTES == 32
