@@ -12,7 +12,7 @@ from .regs.descriptor import EventWord, TaskType
 from .regs.fault import FaultCause
 from .regs.registers import StreamState
 
-__all__ = ["Halt", "Kind", "Offer", "RingSignature", "StreamLifecycle", "StreamSignature"]
+__all__ = ["Halt", "Kind", "Offer", "RingControl", "StreamLifecycle", "StreamSignature"]
 
 
 class Kind(enum.Enum, shape=2):
@@ -61,7 +61,7 @@ class StreamSignature(wiring.Signature):
         })  # fmt: skip
 
 
-class RingSignature(wiring.Signature):
+class RingControl(wiring.Signature):
     """The queue of a stream, seen from the scheduler.
 
     start: pulse: the start command was accepted; `active` from the next cycle on.
@@ -95,7 +95,7 @@ class StreamLifecycle(wiring.Component):
     -------
     head: fetched task; taken in the cycle in which it is dispatched.
     waiter: its dependencies, at the event unit.
-    registers: `StreamSignature`. ring: `RingSignature`.
+    registers: `StreamSignature`. ring: `RingControl`.
     offer: task to dispatch.
     taken: the offer is dispatched in this cycle, to engine `engine`.
     retired: the running task ends in this cycle.
@@ -112,7 +112,7 @@ class StreamLifecycle(wiring.Component):
             "head": In(stream.Signature(Head)),
             "waiter": Out(WaiterSignature()),
             "registers": Out(StreamSignature()),
-            "ring": Out(RingSignature()),
+            "ring": Out(RingControl()),
             "offer": Out(Offer),
             "taken": In(1),
             "engine": In(8),

@@ -9,7 +9,7 @@ from .dispatch import Dispatcher
 from .interface import EngineSignature, FaultEvent, Head, Retirement, WaiterSignature
 from .lane import Lane
 from .layout import struct
-from .lifecycle import Kind, RingSignature, StreamLifecycle, StreamSignature
+from .lifecycle import Kind, RingControl, StreamLifecycle, StreamSignature
 from .regs.descriptor import EventWord
 from .regs.fault import FaultCause
 from .retire import QUEUE_ENGINE, Retirer
@@ -41,7 +41,7 @@ class Scheduler(wiring.Component):
     -------
     heads: next task of each stream.
     waiters: their dependencies, at the event unit.
-    streams: `StreamSignature` of each. rings: `RingSignature` of each.
+    streams: `StreamSignature` of each. rings: `RingControl` of each.
     engines: copy channels, then cores. They are ready to take a task whenever they are idle.
     records: to the event unit, which takes them at once.
     retirements, room: to the completion writer; `room` has one bit for each context and says that
@@ -62,7 +62,7 @@ class Scheduler(wiring.Component):
             "heads": In(stream.Signature(Head)).array(streams),
             "waiters": Out(WaiterSignature()).array(streams),
             "streams": Out(StreamSignature()).array(streams),
-            "rings": Out(RingSignature()).array(streams),
+            "rings": Out(RingControl()).array(streams),
             "engines": In(EngineSignature()).array(engines - 1),
             "records": Out(stream.Signature(struct(EventWord))),
             "retirements": Out(stream.Signature(Retirement)),
