@@ -1,0 +1,211 @@
+"""The hardware side of a session: completions, interrupts, waiting and faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from hw.regs.descriptor import Completion
+from hw.regs.fault import FaultCause
+from hw.regs.registers import (
+    CompletionBase,
+    CompletionCommand,
+    CompletionConfig,
+    CompletionHead,
+    FaultClear,
+    InterruptEnable,
+    InterruptStatus,
+    StreamState,
+    StreamWait,
+)
+
+from .errors import DeviceFault, FaultRecord, NoContext, WaitTimeout
+from .event import Record
+from .ring import CompletionRing
+from .transport import Reason
+
+if TYPE_CHECKING:
+    from .device import Device
+    from .stream import Stream
+
+__all__ = ["Context"]
+
+INDEX = 1 << 32
+COMPLETIONS = 6
+"""Entries of the completion ring, as a power of two."""
+
+
+class Context:
+    """A context of the device, with the streams that belong to it.
+
+    Attributes
+    ----------
+    device: the device.
+    context: number of the context.
+    streams: its streams that are not closed.
+    stranded: records that will never happen, whose slots streams may still wait for.
+    """
+
+    def __init__(self, device: Device, context: int) -> None:
+        self.device = device
+        self.context = context
+        self.streams: list[Stream] = []
+        self.stranded: list[Record] = []
+        self.closed = False
+        self._fault: FaultRecord | None = None
+        self._acknowledged = 0
+
+    def open_context(self, ring: int) -> None:
+        """Starts completions, at that address, and interrupts."""
+        driver = self.device.driver
+        self._ring = CompletionRing(driver.transport, ring, COMPLETIONS)
+        every = dict(completion=1, fault=1, full=1, stopped=1)
+        driver.write(
+            CompletionBase(address=ring), CompletionConfig(size=COMPLETIONS),
+            CompletionCommand(restart=1), FaultClear(clear=1), InterruptStatus(**every),
+            InterruptEnable(**every), index=self.context,
+        )  # fmt: skip
+
+    def close_context(self) -> None:
+        """Ends completions and interrupts."""
+        driver = self.device.driver
+        driver.mute(self.context)
+        driver.write(
+            CompletionConfig(), CompletionCommand(restart=1), FaultClear(clear=1),
+            index=self.context,
+        )  # fmt: skip
+
+    # ----------------------------------------------------------------------------------- waiting
+
+    def wait_until(
+        self,
+        ready: Callable[[], bool],
+        timeout: int | None,
+        describe: Callable[[], str],
+        code: int = WaitTimeout.STREAM,
+        *,
+        despite_fault: bool = False,
+    ) -> None:
+        """Lets the device run until `ready()`. The session's fault ends the wait.
+
+        Without a timeout, patience starts anew as long as tasks end.
+        """
+        transport = self.device.driver.transport
+        for stream in self.streams:
+            stream.commit()
+        start, limit = transport.now(), self.device.patience if timeout is None else timeout
+        ended = self.ended()
+        while True:
+            self.collect()
+            if ready():
+                return
+            if not despite_fault:
+                self.raise_fault()
+            now = transport.now()
+            if now - start >= limit:
+                before, ended = ended, sum(stream.device_ended() for stream in self.streams)
+                if timeout is not None or ended == before:
+                    waited = f"waited {now - start} cycles (limit {limit}) for"
+                    raise WaitTimeout(f"{waited} {describe()}; allow more with timeout=", code)
+                start = now
+            stop = transport.run_until(interrupt=True, cycle=start + limit)
+            if stop.reason is Reason.INTERRUPT:
+                self.device.service()
+
+    def poll(self) -> None:
+        """Looks once at what the device has achieved; raises the session's fault."""
+        self.check()
+        for stream in self.streams:
+            stream.commit()
+        self.device.service()
+        self.collect()
+        self.raise_fault()
+
+    def interrupted(self, causes: InterruptStatus) -> None:
+        """The context has interrupted for these causes, which are cleared."""
+        self.collect(acknowledge=bool(causes.full))
+        if causes.fault:
+            self._inspect(None)
+
+    def collect(self, *, acknowledge: bool = False) -> None:
+        """Takes the completion entries that are in host memory. No access to the device.
+
+        With `acknowledge`, and when half of the ring is used, the device is told.
+        """
+        by_number = {stream.number: stream for stream in self.streams}
+        for entry in self._ring.take():
+            if entry.stream in by_number:
+                by_number[entry.stream].completed(entry)
+            if entry.status not in (FaultCause.NONE, FaultCause.ABORTED):
+                self._inspect(entry)
+        if acknowledge or self._ring.head - self._acknowledged >= self._ring.entries // 2:
+            self._acknowledged = self._ring.head
+            head = CompletionHead(head=self._ring.head % INDEX)
+            self.device.driver.write(head, index=self.context)
+
+    def check(self) -> None:
+        """Raises if it is closed."""
+        if self.closed:
+            raise NoContext("the session is closed; open a new one with device.session()")
+
+    def ended(self) -> int:
+        """How many tasks of its open streams are known to have ended."""
+        return sum(stream.ended for stream in self.streams)
+
+    def describe(self) -> str:
+        """What its streams are doing."""
+        return "; ".join(stream.describe() for stream in self.streams) or "no stream"
+
+    def recorder(self, wait: StreamWait) -> str | None:
+        """The stream that has pending records in an event slot, and what it is doing."""
+        for stream in self.streams:
+            if stream.records(wait.slot, wait.generation):
+                return f"{stream} records ({stream.describe_task()})"
+        return None
+
+    # ------------------------------------------------------------------------------------ faults
+
+    @property
+    def failed(self) -> bool:
+        """A fault is known."""
+        return self._fault is not None
+
+    def raise_fault(self) -> None:
+        """Raises the session's fault, if there is one."""
+        if self._fault is not None:
+            raise DeviceFault(self._fault, "call session.recover() or close the session")
+
+    def _inspect(self, entry: Completion | None) -> None:
+        """Takes over the first fault, and which streams it stopped."""
+        driver = self.device.driver
+        if self._fault is None:
+            self._fault = driver.fault(self.context)
+        if self._fault is None and entry is not None:
+            self._fault = FaultRecord(
+                cause=entry.status, engine=driver.engine_name(entry.engine),
+                stream=entry.stream, task_id=entry.task_id, context=self.context, address=0,
+                access="read", start_pc=0, pc=0, instruction=0, state=0, timestamp=entry.end,
+            )  # fmt: skip
+        for stream in self.streams:
+            stream.stopped |= driver.stream_state(stream.number) is StreamState.STOPPED
+
+    def recover(self) -> None:
+        """Forgets the fault. Every stream is aborted: what was pending does not run."""
+        self.check()
+        for stream in self.streams:
+            stream.halt()
+        self.settle_all()
+        self.device.driver.write(FaultClear(clear=1), index=self.context)
+        self._fault = None
+        for stream in self.streams:
+            stream.start()
+
+    def settle(self, record: Record) -> None:
+        """Nobody waits for a stranded record any more."""
+        self.stranded.remove(record)
+        self.device.events.retire(record)
+
+    def settle_all(self) -> None:
+        """No stream waits for anything any more."""
+        for record in tuple(self.stranded):
+            self.settle(record)

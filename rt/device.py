@@ -1,0 +1,145 @@
+"""One NPU: what its sessions share."""
+
+from __future__ import annotations
+
+import itertools
+from types import TracebackType
+from typing import Self
+
+from hw.config import HOST_BASE, NpuConfig
+from hw.regs.registers import StreamCommand, StreamState, Watchdog
+
+from .driver import Driver
+from .errors import NoContext, NoStream, WaitTimeout
+from .event import EventSlots
+from .memory import Pool
+from .session import Session
+from .transport import Transport
+
+__all__ = ["Device"]
+
+PAGE = 4096
+
+
+class Device:
+    """The NPU behind a transport. Closing it closes its sessions and the transport.
+
+    One caller at a time: a device is not thread-safe.
+
+    Parameters
+    ----------
+    transport: the link.
+    patience: cycles that a wait without a timeout of its own lasts when no task ends.
+    watchdog: cycles for which a busy engine may achieve nothing; 0: no limit.
+
+    Attributes
+    ----------
+    driver: its registers.
+    config: its sizes.
+
+    Raises
+    ------
+    IncompatibleDevice: it is none that this driver understands; both versions are named.
+    """
+
+    def __init__(
+        self, transport: Transport, *, patience: int = 10_000_000, watchdog: int = 1_000_000
+    ) -> None:
+        self.driver = Driver(transport)
+        self.patience = patience
+        self.events = EventSlots(self.driver)
+        self.device_pool = Pool(0, transport.device_bytes, "device memory")
+        self.host_pool = Pool(HOST_BASE, transport.host_bytes, "host memory")
+        self.code: dict[tuple[int, int], int] = {}
+        """Checksum of the kernel that was last loaded at an address for a context."""
+        self._numbers = itertools.count(1)
+        self._sessions: dict[int, Session] = {}
+        self._streams = set(range(self.config.streams))
+        self.driver.write(Watchdog(cycles=watchdog))
+        for number in range(self.config.streams):
+            self._disable(number)
+
+    def _disable(self, number: int) -> None:
+        """Ends what another driver has left running."""
+        transport = self.driver.transport
+        if self.driver.stream_state(number) is StreamState.DISABLED:
+            return
+        self.driver.write(StreamCommand(abort=1), index=number)
+        end = transport.now() + self.patience
+        while self.driver.stream_state(number) is not StreamState.DISABLED:
+            if transport.now() >= end:
+                raise WaitTimeout(f"stream {number} has not ended its abort; reset the device")
+            transport.run_until(interrupt=False, cycle=transport.now() + 64)
+
+    @property
+    def config(self) -> NpuConfig:
+        return self.driver.config
+
+    def session(
+        self, *, device_bytes: int | None = None, host_bytes: int | None = None
+    ) -> Session:
+        """Opens a session: a context that is protected from the others, with its own memory.
+
+        device_bytes: of its device memory; by default an equal share for each context.
+        host_bytes: of host memory for its rings and copies in flight; likewise.
+        """
+        contexts = self.config.contexts
+        free = [context for context in range(contexts) if context not in self._sessions]
+        if not free:
+            raise NoContext(
+                f"all {contexts} contexts of the device are in use; close a session first"
+            )
+        shares = [
+            pool.size // contexts // PAGE * PAGE if size is None else size
+            for pool, size in ((self.device_pool, device_bytes), (self.host_pool, host_bytes))
+        ]
+        session = Session(self, free[0], *shares)
+        self._sessions[session.context] = session
+        return session
+
+    def task_id(self) -> int:
+        """A fresh number for a task."""
+        return next(self._numbers)
+
+    def take_stream(self) -> int:
+        """A hardware stream that is free, or `NoStream`."""
+        if not self._streams:
+            raise NoStream(
+                f"all {self.config.streams} streams of the device are in use; close one first"
+            )
+        number = min(self._streams)
+        self._streams.remove(number)
+        return number
+
+    def give_stream(self, number: int) -> None:
+        self._streams.add(number)
+
+    def forget(self, session: Session) -> None:
+        """The session is closed."""
+        del self._sessions[session.context]
+
+    def service(self) -> None:
+        """Handles the interrupts that are pending, each by its cause."""
+        for context, causes in self.driver.interrupts().items():
+            session = self._sessions.get(context)
+            if session is None:
+                self.driver.mute(context)
+            else:
+                session.interrupted(causes)
+
+    def close(self) -> None:
+        """Closes every session without waiting for its tasks, then the transport."""
+        for session in tuple(self._sessions.values()):
+            session.close(drain=False)
+        self.driver.transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

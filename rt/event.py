@@ -1,0 +1,179 @@
+"""Events: points in time of a stream that other streams and the host wait for."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hw.regs.descriptor import EventWord, TimedRecord
+from hw.regs.registers import EventSelect, EventTime, EventValue
+
+from .driver import Driver
+from .errors import NoEvent, NoTimestamp, StreamAborted, WaitTimeout
+from .memory import Allocation
+
+if TYPE_CHECKING:
+    from .queue import Queue
+    from .session import Session
+
+__all__ = ["Event", "EventSlots", "Record", "Slot"]
+
+GENERATIONS = 1 << EventWord.generation.width
+
+
+@dataclass(eq=False)
+class Slot:
+    """A slot of the event unit: records of one stream only, until they have all retired."""
+
+    number: int
+    generation: int | None = None
+    """Last one given to a record; None before the first use by this driver."""
+    stream: Queue | None = None
+    pending: int = 0
+
+
+@dataclass(eq=False)
+class Record:
+    """One recording of an event: what a wait copies."""
+
+    slot: Slot
+    generation: int
+    stream: Queue
+    cell: Allocation | None = None
+    """Where the device writes the time."""
+    done: bool = False
+    dropped: bool = False
+    """An abort dropped it: it counts as passed, but what was before it did not all run."""
+    time: int | None = None
+
+    @property
+    def word(self) -> EventWord:
+        return EventWord(slot=self.slot.number, generation=self.generation)
+
+    def __str__(self) -> str:
+        return f"event slot {self.slot.number} generation {self.generation}"
+
+
+@dataclass(eq=False)
+class EventSlots:
+    """The slots of a device, shared by its sessions. A slot is in use while records pend."""
+
+    driver: Driver
+    free: deque[Slot] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.free = deque(Slot(number) for number in range(self.driver.config.events))
+
+    def take(self) -> Slot:
+        """The slot that has been free for longest, or `NoEvent`."""
+        if not self.free:
+            raise NoEvent(
+                f"all {self.driver.config.events} event slots have pending records; "
+                "synchronise a stream that records, or record fewer events at once"
+            )
+        slot = self.free.popleft()
+        if slot.generation is None:
+            self.driver.write(EventSelect(slot=slot.number))
+            slot.generation = self.driver.read(EventValue).generation
+        return slot
+
+    def record(self, slot: Slot, stream: Queue) -> Record:
+        """The next generation of a slot, for `stream`."""
+        assert slot.generation is not None
+        assert not slot.pending or slot.stream is stream
+        slot.stream = stream
+        slot.generation = (slot.generation + 1) % GENERATIONS
+        slot.pending += 1
+        return Record(slot, slot.generation, stream)
+
+    def retire(self, record: Record) -> None:
+        """A record has passed the device, or never will."""
+        record.done = True
+        record.slot.pending -= 1
+        if not record.slot.pending:
+            record.slot.stream = None
+            self.free.append(record.slot)
+
+
+class Event:
+    """An event in the recommended mode of the ACL runtime. Made by `Session.event`.
+
+    `Stream.record` captures the work submitted so far; `Stream.wait`, `query` and `synchronise`
+    mean the latest record at the time of the call and ignore later ones. On an event that was
+    never recorded they pass at once.
+
+    Attributes
+    ----------
+    session: the session it belongs to.
+    timing: the device writes the cycle of each record to memory.
+    """
+
+    def __init__(self, session: Session, timing: bool) -> None:
+        self.session = session
+        self.timing = timing
+        self.record: Record | None = None
+        """The latest record."""
+
+    def query(self) -> bool:
+        """Whether the latest record has passed. Raises what failed in the session."""
+        self.session.poll()
+        return self.record is None or self.record.done
+
+    def synchronise(self, timeout: int | None = None) -> None:
+        """Waits until the latest record has passed. `timeout` as in `Stream.synchronise`."""
+        self.session.check()
+        record = self.record
+        if record is None:
+            return
+        self.session.wait_until(
+            lambda: record.done,
+            timeout,
+            lambda: f"{record}, which {record.stream} records: {record.stream.describe()}",
+            WaitTimeout.EVENT,
+        )
+        if record.dropped:
+            raise StreamAborted(f"{record} was dropped when {record.stream} was aborted")
+
+    @property
+    def cycle(self) -> int:
+        """The cycle of the latest record.
+
+        Without `timing` it is the event unit's, which keeps it until the slot is used again;
+        `NoTimestamp` when it is lost, and when the latest record has not passed.
+        """
+        self.session.check()
+        record = self.record
+        if record is None or not record.done or record.dropped:
+            raise NoTimestamp(
+                "the event has not been recorded yet; record it and synchronise before its time "
+                "is read"
+            )
+        if record.time is None:
+            driver = self.session.device.driver
+            driver.write(EventSelect(slot=record.slot.number))
+            stored = driver.read(EventValue).generation
+            time = driver.read(EventTime).timestamp
+            if stored != record.generation:
+                raise NoTimestamp(
+                    f"{record} was recorded again as generation {stored}; make the event with "
+                    "timing=True to keep its times"
+                )
+            record.time = time
+        return record.time
+
+    def elapsed(self, other: Event) -> int:
+        """Cycles from this event to `other`, from the device's timestamps."""
+        for event in (self, other):
+            if not event.timing:
+                raise NoTimestamp("the event was made without timing; use event(timing=True)")
+        return other.cycle - self.cycle
+
+
+def read_time(session: Session, record: Record) -> None:
+    """Takes over the time that the device wrote for a record."""
+    assert record.cell is not None
+    raw = session.device.driver.transport.read_host(record.cell.address, TimedRecord.BYTES)
+    written = TimedRecord.from_bytes(raw)
+    if written.generation == record.generation:
+        record.time = written.timestamp

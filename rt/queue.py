@@ -1,0 +1,238 @@
+"""The hardware side of a stream: rings, doorbells, completions and aborts."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Self
+
+from hw.regs.descriptor import Completion, EventWord, FailureMode, Sqe, TaskType
+from hw.regs.registers import (
+    ArgsBase,
+    Doorbell,
+    Head,
+    RingBase,
+    StreamCommand,
+    StreamConfig,
+    StreamState,
+    StreamStatus,
+)
+
+from .errors import InvalidHandle
+from .ring import SubmissionRing
+from .task import Task
+
+if TYPE_CHECKING:
+    from .session import Session
+
+__all__ = ["Queue"]
+
+INDEX = 1 << 32
+
+
+class Queue:
+    """A hardware stream of a session, with its rings in host memory.
+
+    What is submitted is written and announced at once, or at the end of a batch. The last task
+    of each batch reports its end; as a stream is in order, that tells of the others, too.
+
+    Parameters
+    ----------
+    session: the session it belongs to.
+    number: of the hardware stream.
+    log2: entries of the ring, as a power of two.
+    priority: 0 greatest … 7 least.
+    failure_mode: what a fault of it stops beside itself.
+    overflow: an int32 overflow is a fault.
+    timeout: longest run of a kernel in cycles, unless its launch says otherwise.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        number: int,
+        *,
+        log2: int,
+        priority: int,
+        failure_mode: FailureMode,
+        overflow: bool,
+        timeout: int,
+    ) -> None:
+        self.session = session
+        self.number = number
+        self.priority = priority
+        self.failure_mode = failure_mode
+        self.timeout = timeout
+        self.closed = False
+        self.stopped = False
+        """A fault stopped it."""
+        self.ended = 0
+        """How many of its tasks are known to have ended."""
+        self._driver = session.device.driver
+        self._memory = session.host_memory(SubmissionRing.size_bytes(log2), alignment=128)
+        self._ring = SubmissionRing(self._driver.transport, self._memory.address, log2)
+        self._origin = 0  # index at which the device's count started
+        self._tail = 0
+        self._pending: deque[Task] = deque()
+        self._unsent: list[tuple[Task, Sqe]] = []
+        self._events: dict[int, EventWord] = {}  # what the next task waits for, by slot
+        self._batches = 0
+        self._aborted = False
+        self._settings = StreamConfig(
+            size=log2,
+            priority=priority,
+            failure_mode=failure_mode,
+            context=session.context,
+            overflow=int(overflow),
+        )
+        self.start()
+
+    def __str__(self) -> str:
+        return f"stream {self.number}"
+
+    # ------------------------------------------------------------------------------ submission
+
+    def submit(self, task: Task, sqe: Sqe) -> Task:
+        """Appends a task, which `prepare` has made room for; it waits for the events held."""
+        assert self._tail - self.ended < self._ring.entries
+        deps = [word.to_int() for word in self._events.values()]
+        self._events.clear()
+        self._unsent.append(
+            (task, sqe.replace(task_id=task.id, event_deps=deps, dependencies=len(deps)))
+        )
+        self._pending.append(task)
+        self._tail += 1
+        if not self._batches:
+            self.commit()
+        return task
+
+    def prepare(self) -> Self:
+        """Makes sure that a task can be submitted; may wait for room in the ring."""
+        self.check()
+        if self._tail - self.ended >= self._ring.entries:
+            self.session.wait_until(
+                lambda: self._tail - self.ended < self._ring.entries,
+                None,
+                lambda: f"room in the ring of {self._ring.entries} entries: {self.describe()}",
+            )
+            self.check()
+        return self
+
+    def commit(self) -> None:
+        """Writes what was submitted and rings the doorbell. The last task reports its end."""
+        if not self._unsent:
+            return
+        task, sqe = self._unsent[-1]
+        self._unsent[-1] = task, sqe.replace(completion=1)
+        entries = [sqe for _, sqe in self._unsent]
+        first = self._tail - len(entries) - self._origin
+        self._unsent.clear()
+        self._ring.write_entries(first, entries)
+        self._driver.write(Doorbell(tail=(self._tail - self._origin) % INDEX), index=self.number)
+
+    def flush(self) -> None:
+        """Announces everything submitted so far, waits of the stream included."""
+        if self._events:
+            self.submit_waits()
+        self.commit()
+
+    def submit_waits(self) -> None:
+        """A task that does nothing but wait for the events held."""
+        self.prepare()
+        self.submit(Task(self, self.session.device.task_id()), Sqe(type=TaskType.EVENT_WAIT))
+
+    # ------------------------------------------------------------------------------ completion
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is pending, as far as the host knows."""
+        return not self._pending and not self._events and not self.stopped
+
+    def device_ended(self) -> int:
+        """How many of its tasks have ended, as the device counts at this moment."""
+        known = (self.ended - self._origin) % INDEX
+        return self.ended + (self._driver.read(Head, self.number).head - known) % INDEX
+
+    def completed(self, entry: Completion) -> None:
+        """A completion entry: its task has ended, and all before it."""
+        while self._pending and self._pending[0].id <= entry.task_id:
+            task = self._pending.popleft()
+            self.ended += 1
+            task.end(entry if task.id == entry.task_id else None)
+
+    def describe(self) -> str:
+        """What the stream is doing and what it waits for, from its registers."""
+        status, task, wait = self._driver.stream_wait(self.number)
+        if not status.running and status.waiting:
+            source = self.session.recorder(wait) or "no stream of the session records"
+            return (
+                f"{self._state(status)}: task {task} waits for event slot {wait.slot} "
+                f"generation {wait.generation}, which {source}"
+            )
+        return self.describe_task()
+
+    def describe_task(self) -> str:
+        """What the stream is doing, without what it waits for."""
+        if self.closed:
+            return f"{self} is closed"
+        status, task, _ = self._driver.stream_wait(self.number)
+        if status.running:
+            engine = self._driver.engine_name(status.engine)
+            return f"{self._state(status)}: task {task} runs on {engine}"
+        return f"{self._state(status)}: task {task} is next" if task else self._state(status)
+
+    def _state(self, status: StreamStatus) -> str:
+        state = {state.value: state.name for state in StreamState}.get(status.state, "?")
+        return f"{self} is {state}, {len(self._pending)} tasks pending"
+
+    def records(self, slot: int, generation: int) -> bool:
+        """Whether a pending task of it records that event."""
+        wanted = EventWord(slot=slot, generation=generation)
+        return any(task.record and task.record.word == wanted for task in self._pending)
+
+    # ------------------------------------------------------------------------------- end of life
+
+    def halt(self) -> None:
+        """Stops the hardware stream. Its dropped records are left to the session."""
+        self._unsent.clear()
+        self._events.clear()
+        self._driver.write(StreamCommand(abort=1), index=self.number)
+        self.session.wait_until(
+            lambda: self._driver.stream_state(self.number) is StreamState.DISABLED,
+            None,
+            lambda: f"the abort of {self}: {self.describe()}",
+            despite_fault=True,
+        )
+        self.ended = self._tail
+        while self._pending:
+            self._pending.popleft().drop()
+
+    def start(self) -> None:
+        """Starts the hardware stream, which is disabled, with an empty ring."""
+        self._origin = self._tail
+        self.stopped = False
+        self._driver.write(
+            RingBase(address=self._ring.base),
+            ArgsBase(address=self._ring.args_base),
+            self._settings,
+            StreamCommand(start=1),
+            index=self.number,
+        )
+
+    def discard(self) -> None:
+        """Gives the hardware stream back at once."""
+        self.halt()
+        self.closed = True
+        self._memory.free()
+        self.session.forget(self)
+
+    def check_open(self) -> None:
+        """Raises if it is closed."""
+        self.session.check()
+        if self.closed:
+            raise InvalidHandle(f"{self} is closed; make a new one with session.stream")
+
+    def check(self) -> None:
+        """Raises unless tasks can be submitted."""
+        self.check_open()
+        if self.stopped:
+            self.session.raise_fault()

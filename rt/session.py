@@ -1,0 +1,263 @@
+"""Sessions: users of a device that are protected from each other."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hw.regs.descriptor import FailureMode
+
+from .context import COMPLETIONS, Context
+from .copy import check_array
+from .errors import InvalidParameter, MemoryExhausted, NoStream, WrongContext
+from .event import Event
+from .kernel.kernel import Kernel, check_binary
+from .memory import Allocation, Buffer, Pool, check_dtype, check_shape
+from .queue import Queue
+from .ring import CompletionRing
+from .stream import Stream
+
+if TYPE_CHECKING:
+    from .device import Device
+
+__all__ = ["Session"]
+
+RING_LIMITS = (1, 12)
+
+
+class Session(Context):
+    """A context of the device with its own memory, streams and events. Made by `Device.session`.
+
+    As a context manager it waits for what was submitted and closes; after an exception it
+    closes at once. The first fault stays: every synchronise and query raises it, until
+    `recover`. Other sessions never notice.
+
+    Attributes
+    ----------
+    device: the device.
+    context: number of the hardware context.
+    """
+
+    def __init__(self, device: Device, context: int, device_bytes: int, host_bytes: int) -> None:
+        super().__init__(device, context)
+        self._kernels: dict[bytes, Kernel] = {}
+        self._memory, self._host = _arenas(device, device_bytes, host_bytes)
+        self._pool = Pool(self._memory.address, device_bytes, "the session's device memory")
+        self._staging = Pool(self._host.address, host_bytes, "the session's host memory")
+        for number, (arena, size, code) in enumerate(
+            ((self._host, host_bytes, False), (self._memory, device_bytes, True))
+        ):
+            last = arena.address + size - 1
+            device.driver.window(context, number, arena.address, last, execute=code)
+        self.open_context(self._staging.allocate(CompletionRing.size_bytes(COMPLETIONS)))
+
+    # --------------------------------------------------------------------------------- resources
+
+    def stream(
+        self,
+        priority: int = 0,
+        *,
+        failure_mode: FailureMode = FailureMode.CONTINUE,
+        overflow: bool = False,
+        timeout: int | None = None,
+        depth: int = 64,
+    ) -> Stream:
+        """A new stream.
+
+        priority: 0 greatest … 7 least.
+        failure_mode: whether a fault of it stops the other streams of the session, too.
+        overflow: an int32 overflow is a fault.
+        timeout: longest run of a kernel in cycles; by default half of `Device.patience`, so
+            that the fault comes before a wait for it gives up.
+        depth: tasks that can be pending before a submission waits; a power of two.
+        """
+        self.check()
+        if not 0 <= priority <= 7:
+            raise InvalidParameter(f"the priority is {priority}; it must lie within 0 … 7")
+        low, high = (1 << limit for limit in RING_LIMITS)
+        if not low <= depth <= high or depth & (depth - 1):
+            raise InvalidParameter(
+                f"the depth is {depth}; it must be a power of two within {low} … {high}"
+            )
+        number = self.device.take_stream()
+        try:
+            stream = Stream(
+                self, number, log2=depth.bit_length() - 1, priority=priority,
+                failure_mode=FailureMode(failure_mode), overflow=overflow,
+                timeout=self.device.patience // 2 if timeout is None else timeout,
+            )  # fmt: skip
+        except MemoryExhausted:
+            self.device.give_stream(number)
+            raise
+        self.streams.append(stream)
+        return stream
+
+    def event(self, timing: bool = False) -> Event:
+        """A new event; with `timing`, one whose times can be compared."""
+        self.check()
+        return Event(self, timing)
+
+    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Buffer:
+        """A new buffer in device memory, its contents undefined."""
+        self.check()
+        sizes, plain = check_shape(shape), check_dtype(dtype)
+        allocation = self._allocate(self._pool, math.prod(sizes) * plain.itemsize)
+        return Buffer(self, allocation, 0, sizes, plain, True)
+
+    def buffer(self, array: npt.NDArray[Any], stream: Stream | None = None) -> Buffer:
+        """A new buffer with the contents of an array.
+
+        With a stream it is uploaded there, in order with what follows; without, the call waits
+        until it is there.
+        """
+        self.check()
+        check_array(array, check_dtype(getattr(array, "dtype", object)))
+        buffer = self.empty(array.shape, array.dtype)
+        if stream is None:
+            self._upload(buffer, array)
+        else:
+            if stream.session is not self:
+                raise WrongContext(f"{stream} belongs to another session; use one of this")
+            stream.upload(buffer, array)
+        return buffer
+
+    def load(self, binary: bytes) -> Kernel:
+        """Loads a kernel binary; waits until it is there. The same binary is loaded once."""
+        self.check()
+        binary = bytes(binary)
+        known = self._kernels.get(binary)
+        if known is not None and not known.allocation.freed:
+            return known
+        check_binary(binary, self.device.config)
+        buffer = self.empty(len(binary), np.uint8)
+        self._upload(buffer, np.frombuffer(binary, np.uint8))
+        place, checksum = (self.context, buffer.address), zlib.crc32(binary)
+        replaced = self.device.code.get(place, checksum) != checksum
+        self.device.code[place] = checksum
+        kernel = Kernel(self, buffer.allocation, len(binary), replaced)
+        self._kernels[binary] = kernel
+        return kernel
+
+    def _upload(self, buffer: Buffer, array: npt.NDArray[Any]) -> None:
+        """Uploads by an idle stream, or one for this purpose, or any, and waits."""
+        usable = [stream for stream in self.streams if not stream.stopped]
+        stream = next((stream for stream in usable if stream.idle), None)
+        if stream is not None:
+            stream.upload(buffer, array).wait()
+            return
+        try:
+            stream = self.stream(depth=2)
+        except NoStream:
+            if not usable:
+                raise
+            usable[-1].upload(buffer, array).wait()
+            return
+        with stream:
+            stream.upload(buffer, array).wait()
+
+    def host_memory(self, size: int, alignment: int = 64) -> Allocation:
+        """Host memory that the device can reach. Waits for copies in flight if it is scarce."""
+        return self._allocate(self._staging, size, alignment)
+
+    def _allocate(self, pool: Pool, size: int, alignment: int = 64) -> Allocation:
+        """Memory of a pool; waits for tasks if what they use is all that is missing."""
+        while True:
+            self.collect()
+            try:
+                return Allocation(pool, size, alignment)
+            except MemoryExhausted:
+                if not pool.deferred or self.failed:
+                    raise
+            self.wait_until(
+                partial(self._progressed, self.ended()),
+                None,
+                lambda: f"{size} bytes of {pool.name}: {self.describe()}",
+            )
+
+    def _progressed(self, ended: int) -> bool:
+        return self.ended() != ended
+
+    def synchronise(self, timeout: int | None = None) -> None:
+        """Waits until everything submitted to its streams has ended; see `Stream.synchronise`."""
+        self.check()
+        start = self.device.driver.transport.now()
+        for stream in tuple(self.streams):
+            passed = self.device.driver.transport.now() - start
+            stream.synchronise(None if timeout is None else max(0, timeout - passed))
+
+    # -------------------------------------------------------------------------------- end of life
+
+    def forget(self, stream: Queue) -> None:
+        """The stream is closed."""
+        self.streams = [other for other in self.streams if other is not stream]
+        self.device.give_stream(stream.number)
+
+    def close(self, *, drain: bool = True) -> None:
+        """Ends the session: streams, events, buffers and kernels of it are gone.
+
+        drain: wait until everything submitted has ended; what failed is raised after closing.
+        """
+        if self.closed:
+            return
+        try:
+            if drain and not self.failed:
+                self.synchronise()
+        finally:
+            for stream in tuple(self.streams):
+                stream.discard()
+            self.settle_all()
+            self.closed = True
+            self.close_context()
+            for number in (0, 1):
+                self.device.driver.close_window(self.context, number)
+            self._memory.free()
+            self._host.free()
+            self.device.forget(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close(drain=error is None)
+
+    # ------------------------------------------------------------------------------------ checks
+
+    def check_buffer(self, buffer: Buffer) -> None:
+        """Raises unless its tasks may use the buffer."""
+        if not isinstance(buffer, Buffer):
+            raise InvalidParameter(
+                f"a buffer is needed, not {type(buffer).__name__}; make one with session.buffer"
+            )
+        if buffer.session is not self:
+            raise WrongContext(f"{buffer} belongs to another session; copy through the host")
+        buffer.check()
+
+    def check_event(self, event: Event) -> None:
+        """Raises unless its streams may record and wait for the event."""
+        self.check()
+        if event.session is not self:
+            raise WrongContext("the event belongs to another session; make one with session.event")
+
+
+def _arenas(device: Device, device_bytes: int, host_bytes: int) -> tuple[Allocation, Allocation]:
+    """The session's share of device and host memory."""
+    for name, size in (("device_bytes", device_bytes), ("host_bytes", host_bytes)):
+        if size < 1 or size % 64:
+            raise InvalidParameter(f"{name} is {size}; it must be a multiple of 64, at least 64")
+    memory = Allocation(device.device_pool, device_bytes)
+    try:
+        return memory, Allocation(device.host_pool, host_bytes)
+    except MemoryExhausted:
+        memory.free()
+        raise

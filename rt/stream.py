@@ -1,0 +1,246 @@
+"""Streams: what is submitted to one runs in order, and beside what other streams run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+from hw.regs.descriptor import (
+    Arguments,
+    CopyPayload,
+    KernelPayload,
+    Sqe,
+    TaskType,
+    ValuePayload,
+)
+from hw.regs.registers import EventRecord
+
+from .copy import Copies
+from .errors import InvalidParameter, StreamAborted
+from .event import GENERATIONS, Event, Slot
+from .kernel.kernel import Kernel
+from .memory import Buffer
+from .queue import Queue
+from .task import Task
+
+__all__ = ["Stream"]
+
+TIMEOUT_UNIT = 1024
+
+
+class Stream(Queue, Copies):
+    """A queue of tasks of a session. Made by `Session.stream`.
+
+    Calls that submit return at once with a `Task`. What fails on the device is raised by the
+    next `synchronise` or `query`, and by every later one until `Session.recover`.
+
+    Attributes
+    ----------
+    session: the session it belongs to.
+    number: of the hardware stream.
+    priority: 0 greatest … 7 least.
+    failure_mode: what a fault of it stops beside itself.
+    timeout: longest run of a kernel in cycles, unless `launch` says otherwise.
+    """
+
+    # ------------------------------------------------------------------------------ submission
+
+    def launch(
+        self,
+        kernel: Kernel,
+        inputs: Sequence[Buffer] = (),
+        outputs: Sequence[Buffer] = (),
+        scalars: Sequence[int] = (),
+        *,
+        timeout: int | None = None,
+        profile: bool = False,
+    ) -> Task:
+        """Runs a kernel with up to 8 inputs, 4 outputs and 4 scalars.
+
+        timeout: longest run in cycles; it is counted in steps of 1,024 and rounded up.
+        profile: measure it, see `Task.profile`.
+        """
+        self.check()
+        kernel.check(self.session)
+        for name, given, limit in (
+            ("inputs", inputs, Arguments.inputs.count),
+            ("outputs", outputs, Arguments.outputs.count),
+            ("scalars", scalars, Arguments.scalars.count),
+        ):
+            if len(given) > limit:
+                raise InvalidParameter(f"{len(given)} {name} were given; a kernel takes {limit}")
+        for scalar in scalars:
+            if not -(1 << 63) <= scalar < 1 << 64:
+                raise InvalidParameter(f"the scalar {scalar} does not fit 64 bits")
+        cycles = self.timeout if timeout is None else timeout
+        units = -(-cycles // TIMEOUT_UNIT)
+        if not 1 <= units < 1 << Sqe.timeout.width:
+            raise InvalidParameter(
+                f"the timeout is {cycles} cycles; it must lie within 1 … "
+                f"{((1 << Sqe.timeout.width) - 1) * TIMEOUT_UNIT}"
+            )
+        for buffer in (*inputs, *outputs):
+            self.session.check_buffer(buffer)
+        self.prepare()
+        index = self._tail - self._origin
+        self._ring.write_arguments(
+            index,
+            Arguments(
+                inputs=[buffer.address for buffer in inputs],
+                outputs=[buffer.address for buffer in outputs],
+                scalars=[scalar & 0xFFFFFFFFFFFFFFFF for scalar in scalars],
+            ),
+        )
+        payload = KernelPayload(
+            kernel_address=kernel.address, args_address=self._ring.args_address(index)
+        )
+        uses = [kernel.allocation, *(buffer.allocation for buffer in (*inputs, *outputs))]
+        task = kernel.track(Task(self, self.session.device.task_id(), uses=uses, profiled=profile))
+        return self.submit(
+            task,
+            Sqe(type=TaskType.KERNEL, timeout=units, payload=payload.to_int(),
+                option=int(kernel.stale), completion=int(profile), counters=int(profile)),
+        )  # fmt: skip
+
+    def record(self, event: Event) -> None:
+        """Records an event: it passes when everything submitted so far has ended."""
+        self.check()
+        self.session.check_event(event)
+        device = self.session.device
+        if self._unsent and not event.timing and not self._events:
+            task, sqe = self._unsent[-1]
+            if task.record is None:
+                event.record = task.record = device.events.record(self._slot(event), self)
+                self._unsent[-1] = task, sqe.replace(
+                    record=1, record_event=task.record.word.to_int(), completion=1
+                )
+                return
+        self.prepare()
+        cell = self.session.host_memory(64) if event.timing else None
+        task = Task(self, device.task_id(), staging=cell)
+        record = device.events.record(self._slot(event), self)
+        record.cell = cell
+        event.record = task.record = record
+        payload = ValuePayload(address=cell.address if cell else 0)
+        self.submit(
+            task,
+            Sqe(type=TaskType.EVENT_RECORD, record=1, record_event=record.word.to_int(),
+                option=int(event.timing), completion=1, payload=payload.to_int()),
+        )  # fmt: skip
+
+    def _slot(self, event: Event) -> Slot:
+        """The event's slot while this stream has a record pending in it, else a fresh one."""
+        record = event.record
+        self.session.collect()
+        if record is None or record.done or record.dropped or record.stream is not self:
+            return self.session.device.events.take()
+        return record.slot
+
+    def wait(self, event: Event) -> None:
+        """What is submitted from now on waits for the event's latest record."""
+        self.check()
+        self.session.check_event(event)
+        record = event.record
+        if record is None or record.done or record.stream is self:
+            return
+        word = self._events.get(record.slot.number, record.word)
+        if (record.generation - word.generation) % GENERATIONS < GENERATIONS // 2:
+            word = record.word
+        self._events[record.slot.number] = word
+        if len(self._events) > Sqe.event_deps.count:
+            held = self._events.popitem()
+            self.submit_waits()
+            self._events = dict((held,))
+
+    def submit_copy(self, payload: CopyPayload, task: Task, fill: bool, profile: bool) -> None:
+        self.submit(
+            task,
+            Sqe(type=TaskType.MEMSET if fill else TaskType.MEMCPY, payload=payload.to_int(),
+                completion=int(profile), counters=int(profile)),
+        )  # fmt: skip
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """What is submitted inside is announced to the device at the end, with one doorbell."""
+        self.check()
+        self._batches += 1
+        try:
+            yield
+        finally:
+            self._batches -= 1
+            if not self._batches and not self.closed:
+                self.commit()
+
+    # ------------------------------------------------------------------------------ completion
+
+    def query(self) -> bool:
+        """Whether everything submitted so far has ended. Raises what failed in the session."""
+        self.check_open()
+        if not self.stopped:
+            self.flush()
+        self.session.poll()
+        self._report_abort()
+        return self.idle
+
+    def synchronise(self, timeout: int | None = None) -> None:
+        """Waits until everything submitted so far has ended. Raises what failed in the session.
+
+        timeout: cycles; `WaitTimeout` says what the stream waits for. Without it the wait
+        lasts for as long as tasks of the session end within `Device.patience` cycles.
+        """
+        self.check_open()
+        self.session.raise_fault()
+        self.flush()
+        self.session.wait_until(lambda: not self._pending, timeout, self.describe)
+        self.session.raise_fault()
+        self._report_abort()
+
+    def _report_abort(self) -> None:
+        if self._aborted:
+            self._aborted = False
+            raise StreamAborted(f"{self} was aborted; the tasks that were pending did not run")
+
+    # ------------------------------------------------------------------------------- end of life
+
+    def abort(self) -> None:
+        """Stops the running task and drops all that is pending; the next synchronise says so.
+
+        Events whose record is dropped count as passed, so that nobody waits for them for ever.
+        """
+        self.check_open()
+        self._aborted = bool(self._pending)
+        self.halt()
+        for record in [record for record in self.session.stranded if record.stream is self]:
+            self._driver.write(EventRecord(**record.word.as_dict()))
+            self.session.settle(record)
+        self.start()
+
+    def close(self) -> None:
+        """Waits until everything submitted has ended, and gives the hardware stream back."""
+        if self.closed:
+            return
+        try:
+            if not self.stopped and not self.session.failed:
+                self.flush()
+                self.session.wait_until(lambda: not self._pending, None, self.describe)
+        finally:
+            self.discard()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.closed or self.session.closed:
+            return
+        if error is None:
+            self.close()
+        else:
+            self.discard()
+

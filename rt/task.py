@@ -1,0 +1,181 @@
+"""Handles of submitted tasks."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hw.regs.descriptor import Completion
+from hw.regs.fault import FaultCause
+
+from .errors import InvalidParameter, StreamAborted
+from .event import Record, read_time
+from .memory import Allocation
+
+if TYPE_CHECKING:
+    from .queue import Queue
+
+__all__ = ["Download", "Profile", "Task", "TaskState"]
+
+
+class TaskState(enum.Enum):
+    """How far a task is, as far as the host knows."""
+
+    PENDING = "pending"
+    DONE = "done"
+    FAILED = "failed"
+    DROPPED = "dropped"
+
+    @property
+    def over(self) -> bool:
+        """It will not change any more."""
+        return self is not TaskState.PENDING
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What the device measured of a task."""
+
+    start: int
+    """Cycle of the first bus address or the first instruction issued."""
+    end: int
+    """Cycle of the last write response of its data."""
+    counters: tuple[int, ...]
+    """What the eight PMU counters added from start to end."""
+    engine: str
+    """Engine that ran it."""
+
+    @property
+    def cycles(self) -> int:
+        """From start to end."""
+        return self.end - self.start
+
+
+class Task:
+    """A task that was submitted to a stream.
+
+    Attributes
+    ----------
+    stream: the stream.
+    id: number in fault records, completion entries and waveforms; unique on the device.
+    state: how far it is.
+    """
+
+    def __init__(
+        self,
+        stream: Queue,
+        id: int,
+        *,
+        uses: Sequence[Allocation] = (),
+        staging: Allocation | None = None,
+        profiled: bool = False,
+    ) -> None:
+        self.stream = stream
+        self.id = id
+        self.state = TaskState.PENDING
+        self.record: Record | None = None
+        self._profiled = profiled
+        self._profile: Profile | None = None
+        self._uses = (*uses, staging) if staging else tuple(uses)
+        for allocation in self._uses:
+            allocation.acquire()
+        if staging:
+            staging.free()  # as soon as this task is over
+
+    @property
+    def done(self) -> bool:
+        """It has ended well, as far as the host knows."""
+        return self.state is TaskState.DONE
+
+    def wait(self, timeout: int | None = None) -> None:
+        """Waits until it has ended. `timeout` as in `Stream.synchronise`."""
+        session = self.stream.session
+        if self.state is TaskState.PENDING:
+            session.check()
+            session.wait_until(
+                lambda: self.state is not TaskState.PENDING,
+                timeout,
+                lambda: f"task {self.id}: {self.stream.describe()}",
+            )
+        if self.state is TaskState.FAILED:
+            session.raise_fault()
+        if self.state is not TaskState.DONE:
+            raise StreamAborted(f"task {self.id} of {self.stream} did not run to its end")
+
+    @property
+    def profile(self) -> Profile:
+        """Start, end and counters of a task that was submitted with `profile=True`; waits."""
+        if not self._profiled:
+            raise InvalidParameter(
+                f"task {self.id} was submitted without profile=True; submit it with it"
+            )
+        self.wait()
+        assert self._profile is not None
+        return self._profile
+
+    def end(self, entry: Completion | None) -> None:
+        """The device says that it has ended, with its completion entry if it has one."""
+        if entry is not None and entry.status != FaultCause.NONE:
+            aborted = entry.status == FaultCause.ABORTED
+            self.drop(TaskState.DROPPED if aborted else TaskState.FAILED)
+            return
+        self.state = TaskState.DONE
+        session = self.stream.session
+        if entry is not None:
+            engine = session.device.driver.engine_name(entry.engine)
+            self._profile = Profile(entry.start, entry.end, entry.counters, engine)
+        if self.record is not None:
+            if self.record.cell is not None:
+                read_time(session, self.record)
+            session.device.events.retire(self.record)
+        self.finish()
+        self._release()
+
+    def drop(self, state: TaskState = TaskState.DROPPED) -> None:
+        """It has failed, or will never run."""
+        self.state = state
+        if self.record is not None:
+            self.record.dropped = True
+            self.stream.session.stranded.append(self.record)
+        self._release()
+
+    def finish(self) -> None:
+        """What is left to do for the host before the staging memory is given back."""
+
+    def _release(self) -> None:
+        for allocation in self._uses:
+            allocation.release()
+
+
+class Download(Task):
+    """A copy to the host that was submitted. `result()` gives the array."""
+
+    def __init__(
+        self,
+        stream: Queue,
+        id: int,
+        *,
+        uses: Sequence[Allocation],
+        staging: Allocation,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        profiled: bool = False,
+    ) -> None:
+        super().__init__(stream, id, uses=uses, staging=staging, profiled=profiled)
+        self._place = staging.address
+        self._array: npt.NDArray[Any] = np.empty(shape, dtype)
+
+    def finish(self) -> None:
+        transport = self.stream.session.device.driver.transport
+        raw = transport.read_host(self._place, self._array.nbytes)
+        self._array[...] = np.frombuffer(raw, self._array.dtype).reshape(self._array.shape)
+
+    def result(self, timeout: int | None = None) -> npt.NDArray[Any]:
+        """The array as it was when the copy ran; waits for the copy if it has not ended yet."""
+        self.wait(timeout)
+        return self._array
