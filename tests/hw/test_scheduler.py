@@ -171,8 +171,8 @@ def test_a_bad_head_is_a_fault_in_its_turn(harness):
         await machine.start(0, context=1)
         cause = FaultCause.CHECKSUM
         machine.queues[0] = [
-            Entry(MEMCPY), Entry(99, task_id=7, deps=((5, 5),) * 4, record=(1, 1), cause=cause,
-                                 address=0x8000_0000_40), Entry(NOP),
+            Entry(MEMCPY), Entry(RECORD, task_id=7, deps=((5, 5),) * 4, record=(1, 1), option=True,
+                                 cause=cause, address=0x8000_0000_40), Entry(NOP),
         ]  # fmt: skip
         await machine.until(lambda: machine.retirements)
         taken = machine.dispatched[1][0]
@@ -326,6 +326,9 @@ def test_streams_abort_while_idle_waiting_stopped_or_disabled(harness):
         await machine.steps(8)
         assert [s for _, s in machine.stopped] == [0, 1, 2, 3]
         assert [machine.state(s) for s in range(4)] == [StreamState.DISABLED] * 4
+        assert machine.status(2, "cause") == FaultCause.UNSUPPORTED
+        await machine.start(2)
+        assert machine.status(2, "cause") == FaultCause.NONE
         await machine.start(1)
         machine.queues[1] = [Entry(MEMCPY, deps=((4, 8),))]
         await machine.steps(6)
@@ -357,12 +360,11 @@ def test_overruns_and_bad_heads_of_one_cycle_are_all_reported(harness):
         for s in range(5):
             await machine.start(s, context=s % 2)
         machine.queues[4] = [Entry(NOP, task_id=9, cause=FaultCause.ILLEGAL_DESCRIPTOR)]
-        await machine.step()
         for s in range(4):
             machine.ctx.set(machine.scheduler.rings[s].overrun, 1)
+        await machine.step()
         machine.queues[2] = [Entry(NOP, cause=FaultCause.CHECKSUM)]
         first = machine.cycle
-        await machine.step()
         for s in range(4):
             machine.ctx.set(machine.scheduler.rings[s].overrun, 0)
         await machine.steps(8)

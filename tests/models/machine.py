@@ -172,7 +172,7 @@ class Machine:
         """Sets what the cycle begins with."""
         for s, queue in enumerate(self.queues):
             port, ring = self.scheduler.heads[s], self.scheduler.rings[s]
-            self.set(ring.flushed, int(self.flush_age[s] >= 3))
+            self.set(ring.flushed, int(self.flush_age[s] not in (1, 2)))
             if queue and not self.flush_age[s]:
                 if self.known.get(("head", s)) is not queue[0]:
                     self.known["head", s] = queue[0]
