@@ -1,6 +1,6 @@
 """Copy engine: MEMCPY and MEMSET, rows of any alignment."""
 
-from amaranth import Array, Cat, Module, Mux, ResetInserter, Signal
+from amaranth import Array, Assert, Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, fifo, wiring
 from amaranth.lib.wiring import Out
 
@@ -128,6 +128,7 @@ class Dma(wiring.Component):
             m.d.comb += asked.eq(self._beats(chunks.p))
         with m.If(read.beats.valid):
             m.d.comb += arrived.eq(read.beats.p.count)
+        m.d.sync += Assert(~read.beats.valid | pieces.w_rdy, "a read beat finds no room")
         m.d.sync += room.eq(room - asked + (pieces.r_rdy & pieces.r_en))
         with m.If(stop):
             m.d.sync += room.eq(depth)

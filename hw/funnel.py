@@ -1,6 +1,6 @@
 """Joins and cuts pieces of a byte stream: what aligns any source to any destination."""
 
-from amaranth import Module, Signal
+from amaranth import Assert, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -61,6 +61,7 @@ class ByteFunnel(wiring.Component):
         ]
         for lane in range(self.i_bytes):
             m.d.comb += mask[lane * 8 : lane * 8 + 8].eq((lane < self.i.p.count).replicate(8))
+        m.d.sync += Assert(self.pop <= self.level, "more bytes leave than there are")
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [
                 queue.eq(shifted | ((piece & mask) << (kept << 3))),

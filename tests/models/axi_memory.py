@@ -21,6 +21,7 @@ class AxiMemory:
     ----------
     content: bytes by address. errors: response by address of a beat, or for writes of a burst.
     reads, writes: addresses taken, as (cycle, id, address, beats).
+    paused: no write address or data is taken.
     """
 
     def __init__(self, port, *, latency=1, seed=None, stall=0.3):
@@ -33,6 +34,7 @@ class AxiMemory:
         self.errors = {}
         self.reads, self.writes = [], []
         self.cycle = 0
+        self.paused = False
         self._read, self._write = {}, deque()  # id → beats to answer; bursts to fill
         self._responses = {}
         self._held = {}
@@ -87,6 +89,8 @@ class AxiMemory:
             ar_ready, aw_ready, w_ready = self._go(), self._go(), bool(self._write) and self._go()
             if not self.stall:
                 w_ready = True
+            if self.paused:
+                aw_ready = w_ready = False
             ctx.set(port.ar.ready, ar_ready)
             ctx.set(port.aw.ready, aw_ready)
             ctx.set(port.w.ready, w_ready)
