@@ -49,7 +49,7 @@ class EventUnit(wiring.Component):
     cycle: now.
     select: slot that `selected` shows one cycle later; 0 for one that does not
         exist. A record is seen there from two cycles after it was taken.
-    recorded: pulses in the cycle in which a record is taken.
+    recorded: pulses in the cycle in which a record is taken; record: which.
     misuse: pulses in the cycle in which a record by register is refused.
     """
 
@@ -63,6 +63,7 @@ class EventUnit(wiring.Component):
             "select": In(12),
             "selected": Out(EventState),
             "recorded": Out(1),
+            "record": Out(struct(EventWord)),
             "misuse": Out(1),
         })  # fmt: skip
 
@@ -72,7 +73,7 @@ class EventUnit(wiring.Component):
             shape=EventState, depth=self.config.events, init=[]
         )
         write = slots.write_port()
-        record = Signal(struct(EventWord))
+        record = self.record
         m.d.comb += [
             self.records.ready.eq(1),
             self.register.ready.eq(~self.records.valid),

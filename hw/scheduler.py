@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from .control import ControlEngine, RefusalEngine
 from .dispatch import Dispatcher
 from .interface import EngineSignature, FaultEvent, Head, Retirement, WaiterSignature
-from .lane import Lane
+from .lane import Lane, Ticket
 from .layout import struct
 from .lifecycle import Kind, RingControl, StreamLifecycle, StreamSignature
 from .regs.descriptor import EventWord
@@ -51,7 +51,8 @@ class Scheduler(wiring.Component):
     deltas: what the eight counters added since then.
     faults: of the engines, in their order; the last is that of the queues: bad heads (with their
         task) and overruns (without one), one a cycle.
-    busy: which of `config.engines` have a task.
+    busy: which of `config.engines` have a task. tasks: what it is, while busy.
+    started, ended: as their engines say.
     retired: pulse: a task retired. blocked: which streams wait for an event and run nothing.
     """
 
@@ -73,6 +74,9 @@ class Scheduler(wiring.Component):
             "deltas": In(data.ArrayLayout(data.ArrayLayout(unsigned(32), 8), engines)),
             "faults": Out(FaultEvent).array(engines),
             "busy": Out(engines),
+            "tasks": Out(Ticket).array(engines),
+            "started": Out(engines),
+            "ended": Out(engines),
             "retired": Out(1),
             "blocked": Out(streams),
         })  # fmt: skip
@@ -108,11 +112,14 @@ class Scheduler(wiring.Component):
             retirer.room.eq(self.room),
             self.retired.eq(retirer.retired.any()),
             self.busy.eq(Cat(lane.busy for lane in lanes[: len(engines)])),
+            self.started.eq(Cat(lane.engine.started for lane in lanes[: len(engines)])),
+            self.ended.eq(Cat(lane.engine.ended for lane in lanes[: len(engines)])),
             self.marks.eq(Cat(
                 lane.tasks.valid & lane.tasks.ready for lane in lanes[: len(engines)])),
             self.blocked.eq(Cat(lifecycle.blocked for lifecycle in lifecycles)),
         ]  # fmt: skip
         m.d.comb += [lane.watchdog.eq(self.watchdog) for lane in lanes]
+        m.d.comb += [task.eq(lane.ticket) for task, lane in zip(self.tasks, lanes, strict=False)]
         for s, lifecycle in enumerate(lifecycles):
             m.d.comb += lifecycle.retired.eq(retirer.retired[s])
         self._dispatch(m, lifecycles, lanes)

@@ -14,7 +14,7 @@ from hw.config import NpuConfig
 from rt.golden import matmul
 from rt.models.digits import DigitsNetwork, DigitsRun, images_and_labels, split
 from rt.ops import gemm
-from rt.session import Device
+from rt import Device
 from rt.transport import Transport
 
 from .timeline import Timeline

@@ -1,0 +1,334 @@
+"""The NPU: wires the blocks, nothing else."""
+
+from amaranth import Cat, Module, Signal
+from amaranth.lib import fifo, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from . import axi
+from .completion import CompletionWriter
+from .core.core import MatrixCore
+from .csr import Csr
+from .dma import Dma
+from .event import EventUnit
+from .fault import FaultCapture
+from .hint import PrefetchHint
+from .layout import struct
+from .memory_bus import MemoryBus
+from .pmu import Pmu
+from .queue import SubmissionQueues
+from .regs.descriptor import EventWord
+from .regs.fault import FaultCause
+from .regs.pmu import PmuEvent
+from .scheduler import Scheduler
+
+__all__ = ["Npu"]
+
+REGISTER_ENGINE = 0xFD
+"""Engine number of a fault of the event unit's register."""
+NO_STREAM = 0xFF
+
+
+class Npu(wiring.Component):
+    """An NPU of configuration `config`.
+
+    Parameters
+    ----------
+    config: `NpuConfig`.
+
+    Members
+    -------
+    control: registers, AXI4-Lite, 64 KiB.
+    memory: AXI4 manager port to device and host memory.
+    irq: level: an enabled cause of some context is pending.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "control": In(axi.LiteSignature()),
+            "memory": Out(axi.Signature(data_bytes=config.data_bytes, id_bits=config.id_bits)),
+            "irq": Out(1),
+        })  # fmt: skip
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        m.submodules.csr = self.csr = Csr(config)
+        m.submodules.bus = self.bus = MemoryBus(config)
+        m.submodules.queues = self.queues = SubmissionQueues(config)
+        m.submodules.events = self.events = EventUnit(config)
+        m.submodules.scheduler = self.scheduler = Scheduler(config)
+        m.submodules.completion = self.completion = CompletionWriter(config)
+        m.submodules.faults = self.faults = FaultCapture(config, len(config.engines) + 2)
+        m.submodules.pmu = self.pmu = Pmu(config)
+        m.submodules.hint = self.hint = PrefetchHint(config)
+        self.copies = [Dma(config) for _ in range(config.copy_channels)]
+        self.cores = [MatrixCore(config) for _ in range(config.cores)]
+        for n, copy in enumerate(self.copies):
+            m.submodules[f"copy{n}"] = copy
+        for n, core in enumerate(self.cores):
+            m.submodules[f"core{n}"] = core
+
+        connect(m, flipped(self.control), self.csr.control)
+        connect(m, self.bus.memory, flipped(self.memory))
+        self._memory(m)
+        self._streams(m)
+        self._engines(m)
+        self._event_registers(m)
+        self._contexts(m)
+        self._counters(m)
+        self._trace(m)
+        return m
+
+    def _memory(self, m):
+        """Clients of the memory bus, in the order of the configuration's lists."""
+        reads = {"queue": self.queues.memory}
+        writes = {"completion": self.completion.memory}
+        for n, copy in enumerate(self.copies):
+            reads[f"copy{n}"], writes[f"copy{n}"] = copy.read, copy.write
+        for n, core in enumerate(self.cores):
+            reads[f"code{n}"], reads[f"load{n}"] = core.code, core.load
+            writes[f"store{n}"] = core.store
+        for n, name in enumerate(self.config.read_clients):
+            connect(m, reads[name], self.bus.reads[n])
+        for n, name in enumerate(self.config.write_clients):
+            connect(m, writes[name], self.bus.writes[n])
+        for window, registers in zip(self.bus.windows, self.csr.windows, strict=True):
+            limit = registers.window_limit.value
+            m.d.comb += [
+                window.base.eq(registers.window_base.value.address),
+                window.limit.eq(limit.address),
+                window.read.eq(limit.read),
+                window.write.eq(limit.write),
+                window.execute.eq(limit.execute),
+            ]
+
+    def _streams(self, m):
+        queues, scheduler = self.queues, self.scheduler
+        for s, registers in enumerate(self.csr.streams):
+            config = registers.stream_config.value
+            ring, stream, link = queues.rings[s], scheduler.streams[s], scheduler.rings[s]
+            connect(m, queues.heads[s], scheduler.heads[s])
+            connect(m, scheduler.waiters[s], self.events.waiters[s])
+            m.d.comb += [
+                ring.base.eq(registers.ring_base.value.address),
+                ring.args_base.eq(registers.args_base.value.address),
+                ring.size.eq(config.size),
+                ring.context.eq(config.context),
+                ring.doorbell.eq(registers.doorbell.value.tail),
+                ring.rung.eq(registers.doorbell.written),
+                registers.tail.value.tail.eq(ring.tail),
+                registers.head.value.head.eq(ring.head),
+                ring.active.eq(link.active),
+                ring.start.eq(link.start),
+                ring.flush.eq(link.flush),
+                link.flushed.eq(ring.flushed),
+                link.overrun.eq(queues.overrun[s]),
+                queues.retire[s].eq(link.retire),
+                stream.priority.eq(config.priority),
+                stream.context.eq(config.context),
+                stream.failure_mode.eq(config.failure_mode),
+                stream.overflow.eq(config.overflow),
+                stream.start.eq(registers.stream_command.value.start),
+                stream.abort.eq(registers.stream_command.value.abort),
+                registers.stream_task.value.task_id.eq(stream.task_id),
+                registers.stream_wait.value.slot.eq(stream.wait.slot),
+                registers.stream_wait.value.generation.eq(stream.wait.generation),
+                self.hint.heads[s].eq(queues.heads[s].payload),
+                self.hint.valid[s].eq(queues.heads[s].valid),
+                self.hint.contexts[s].eq(config.context),
+            ]
+            status = registers.stream_status.value
+            m.d.comb += [
+                getattr(status, name).eq(getattr(stream, name))
+                for name in ("state", "running", "staged", "waiting", "engine", "cause")
+            ]
+
+    def _engines(self, m):
+        scheduler = self.scheduler
+        for n, engine in enumerate([*self.copies, *self.cores]):
+            connect(m, engine.engine, scheduler.engines[n])
+        for n, core in enumerate(self.cores):
+            connect(m, core.arguments, self.queues.arguments[n])
+            m.d.comb += core.hint.eq(self.hint.hint)
+        connect(m, scheduler.records, self.events.records)
+        connect(m, scheduler.retirements, self.completion.entries)
+        m.d.comb += [
+            scheduler.room.eq(self.completion.room),
+            scheduler.cycle.eq(self.pmu.cycle),
+            scheduler.watchdog.eq(self.csr.device.watchdog.value.cycles),
+            scheduler.deltas.eq(self.pmu.deltas),
+            self.pmu.marks.eq(scheduler.marks),
+            self.csr.device.engine_status.value.busy.eq(scheduler.busy),
+            self.csr.device.cycle.value.cycle.eq(self.pmu.cycle),
+        ]
+
+    def _event_registers(self, m):
+        registers, events = self.csr.event, self.events
+        # Holds records by register while the engines' records go first.
+        m.submodules.records = records = fifo.SyncFIFOBuffered(
+            width=struct(EventWord).size, depth=4
+        )
+        m.d.comb += [
+            records.w_data.eq(registers.event_record.value),
+            records.w_en.eq(registers.event_record.written),
+            events.register.p.eq(records.r_data),
+            events.register.valid.eq(records.r_rdy),
+            records.r_en.eq(events.register.ready),
+            events.cycle.eq(self.pmu.cycle),
+            events.select.eq(registers.event_select.value.slot),
+            registers.event_value.value.generation.eq(events.selected.generation),
+            registers.event_time.value.timestamp.eq(events.selected.timestamp),
+        ]
+
+    def _contexts(self, m):
+        """Completion rings, faults and interrupts of each context."""
+        faults, completion = self.faults, self.completion
+        misuse = faults.events[-1]
+        sources = [*self.scheduler.faults, completion.fault]
+        m.d.comb += [event.eq(source) for event, source in zip(faults.events, sources)]
+        m.d.comb += [
+            faults.cycle.eq(self.pmu.cycle),
+            misuse.valid.eq(self.events.misuse),
+            misuse.stream.eq(NO_STREAM),
+            misuse.engine.eq(REGISTER_ENGINE),
+            misuse.report.cause.eq(FaultCause.EVENT_MISUSE),
+        ]
+        pending = Signal(self.config.contexts)
+        for c, registers in enumerate(self.csr.contexts):
+            queue, record = completion.queues[c], faults.records[c]
+            causes = registers.interrupt_status.set
+            stopped = Cat(
+                stream.stopped & (stream.context == c) for stream in self.scheduler.streams
+            )
+            m.d.comb += [
+                queue.base.eq(registers.completion_base.value.address),
+                queue.size.eq(registers.completion_config.value.size),
+                queue.restart.eq(registers.completion_command.value.restart),
+                queue.head.eq(registers.completion_head.value.head),
+                queue.moved.eq(registers.completion_head.written),
+                registers.completion_tail.value.tail.eq(queue.tail),
+                causes.completion.eq(queue.written),
+                causes.fault.eq(faults.raised[c]),
+                causes.full.eq(queue.full),
+                causes.stopped.eq(stopped.any()),
+                faults.clear[c].eq(registers.fault_clear.value.clear),
+                pending[c].eq(
+                    (registers.interrupt_status.value.as_value()
+                     & registers.interrupt_enable.value.as_value()).any()
+                ),
+                registers.fault_status.value.valid.eq(record.valid),
+                registers.fault_status.value.cause.eq(record.report.cause),
+                registers.fault_status.value.stream.eq(record.stream),
+                registers.fault_status.value.engine.eq(record.engine),
+                registers.fault_count.value.count.eq(record.count),
+                registers.fault_task.value.task_id.eq(record.task_id),
+                registers.fault_time.value.cycle.eq(record.time),
+                registers.fault_address.value.address.eq(record.report.address),
+                registers.fault_address.value.write.eq(record.report.write),
+                registers.fault_address.value.execute.eq(record.report.execute),
+                registers.fault_start_pc.value.address.eq(record.report.start_pc),
+                registers.fault_pc.value.address.eq(record.report.pc),
+                registers.fault_instruction_low.value.word.eq(record.report.instruction[:64]),
+                registers.fault_instruction_high.value.word.eq(record.report.instruction[64:]),
+                registers.fault_state.value.state.eq(record.report.state),
+            ]  # fmt: skip
+        m.d.comb += [
+            self.csr.device.interrupt_contexts.value.contexts.eq(pending),
+            self.irq.eq(pending.any()),
+        ]
+
+    def _counters(self, m):
+        pmu, control, command = self.pmu, self.csr.pmu.pmu_control, self.csr.pmu.pmu_command
+        m.d.comb += [
+            pmu.enable.eq(control.value.enable),
+            pmu.clear.eq(command.value.clear),
+            pmu.snapshot.eq(command.value.snapshot),
+            self.csr.pmu.pmu_cycle.value.cycle.eq(pmu.snapshot_cycle),
+        ]
+        for n, registers in enumerate(self.csr.counters):
+            m.d.comb += [
+                pmu.selects[n].eq(registers.pmu_select.value.event),
+                pmu.selected[n].eq(registers.pmu_select.written),
+                registers.pmu_value.value.value.eq(pmu.values[n]),
+            ]
+        for event, amount in self._amounts().items():
+            m.d.comb += pmu.amounts[event].eq(amount)
+
+    def _amounts(self):
+        """What each PMU event adds in this cycle."""
+        scheduler, activity = self.scheduler, self.bus.activity
+        copies = self.config.copy_channels
+        cores = [core.activity for core in self.cores]
+        copy_busy = scheduler.busy[:copies]
+        core_busy = scheduler.busy[copies : copies + len(cores)]
+        readers, writers = self.config.read_clients, self.config.write_clients
+
+        def beats(bits, clients, prefix):
+            return sum(bits[n] for n, name in enumerate(clients) if name.startswith(prefix))
+
+        return {
+            PmuEvent.TASKS: scheduler.retired,
+            PmuEvent.FAULTS: self.faults.amount,
+            PmuEvent.EVENT_RECORDS: self.events.recorded,
+            PmuEvent.EVENT_WAIT: sum(scheduler.blocked),
+            PmuEvent.READ_BURSTS: activity.read_issued,
+            PmuEvent.READ_BEATS: activity.read_beat,
+            PmuEvent.READ_OUTSTANDING: activity.reads,
+            PmuEvent.WRITE_BURSTS: activity.write_issued,
+            PmuEvent.WRITE_BEATS: activity.write_beat,
+            PmuEvent.WRITE_OUTSTANDING: activity.writes,
+            PmuEvent.READ_STALL: activity.read_stall,
+            PmuEvent.WRITE_STALL: activity.write_stall,
+            PmuEvent.QUEUE_READ_BEATS: beats(activity.read_beats, readers, "queue"),
+            PmuEvent.COPY_READ_BEATS: beats(activity.read_beats, readers, "copy"),
+            PmuEvent.CODE_READ_BEATS: beats(activity.read_beats, readers, "code"),
+            PmuEvent.LOAD_READ_BEATS: beats(activity.read_beats, readers, "load"),
+            PmuEvent.COMPLETION_WRITE_BEATS: beats(activity.write_beats, writers, "completion"),
+            PmuEvent.COPY_WRITE_BEATS: beats(activity.write_beats, writers, "copy"),
+            PmuEvent.STORE_WRITE_BEATS: beats(activity.write_beats, writers, "store"),
+            PmuEvent.COPY_BUSY: sum(copy_busy),
+            PmuEvent.CORE_BUSY: sum(core_busy),
+            PmuEvent.COPY_CORE_OVERLAP: copy_busy.any() & core_busy.any(),
+            PmuEvent.INSTRUCTIONS: sum(core.instruction for core in cores),
+            PmuEvent.MACS: sum(core.macs for core in cores),
+            PmuEvent.ARRAY_BUSY: sum(core.array_busy for core in cores),
+            PmuEvent.LOAD_BUSY: sum(core.load_busy for core in cores),
+            PmuEvent.COMPUTE_BUSY: sum(core.compute_busy for core in cores),
+            PmuEvent.STORE_BUSY: sum(core.store_busy for core in cores),
+            PmuEvent.LOAD_TOKEN_WAIT: sum(core.load_token_wait for core in cores),
+            PmuEvent.COMPUTE_TOKEN_WAIT: sum(core.compute_token_wait for core in cores),
+            PmuEvent.STORE_TOKEN_WAIT: sum(core.store_token_wait for core in cores),
+            PmuEvent.WEIGHT_WAIT: sum(core.weight_wait for core in cores),
+            **{PmuEvent.STREAM_WAIT + s: scheduler.blocked[s] for s in range(self.config.streams)},
+        }
+
+    def _trace(self, m):
+        """Signals with lasting names for waveforms: what runs where, who waits, what is recorded."""
+        scheduler, events = self.scheduler, self.events
+
+        def trace(name, value):
+            signal = Signal.like(value, name=f"trace_{name}")
+            m.d.comb += signal.eq(value)
+
+        for n, name in enumerate(self.config.engines):
+            trace(f"{name}_busy", scheduler.busy[n])
+            trace(f"{name}_stream", scheduler.tasks[n].stream)
+            trace(f"{name}_task_id", scheduler.tasks[n].task_id)
+            trace(f"{name}_started", scheduler.started[n])
+            trace(f"{name}_ended", scheduler.ended[n])
+        for s, stream in enumerate(scheduler.streams):
+            trace(f"stream{s}_state", stream.state)
+            trace(f"stream{s}_running", stream.running)
+            trace(f"stream{s}_waiting", stream.waiting)
+        record = events.record
+        trace("record", events.recorded)
+        trace("record_slot", record.slot)
+        trace("record_generation", record.generation)
+        trace("fault", self.faults.amount != 0)
+        cause = Signal(8)
+        for fault in reversed(self.faults.events):
+            with m.If(fault.valid):
+                m.d.comb += cause.eq(fault.report.cause)
+        trace("fault_cause", cause)
+        trace("irq", self.irq)
