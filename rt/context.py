@@ -53,6 +53,7 @@ class Context:
         self.stranded: list[Record] = []
         self.closed = False
         self._fault: FaultRecord | None = None
+        self._reported = False
         self._acknowledged = 0
 
     def open_context(self, ring: int) -> None:
@@ -173,6 +174,7 @@ class Context:
     def raise_fault(self) -> None:
         """Raises the session's fault, if there is one."""
         if self._fault is not None:
+            self._reported = True
             raise DeviceFault(self._fault, "call session.recover() or close the session")
 
     def _inspect(self, entry: Completion | None) -> None:
@@ -196,7 +198,7 @@ class Context:
             stream.halt()
         self.settle_all()
         self.device.driver.write(FaultClear(clear=1), index=self.context)
-        self._fault = None
+        self._fault, self._reported = None, False
         for stream in self.streams:
             stream.start()
 

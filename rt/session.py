@@ -201,13 +201,15 @@ class Session(Context):
     def close(self, *, drain: bool = True) -> None:
         """Ends the session: streams, events, buffers and kernels of it are gone.
 
-        drain: wait until everything submitted has ended; what failed is raised after closing.
+        drain: wait until everything submitted has ended; a fault that was not raised yet is
+            raised after closing.
         """
         if self.closed:
             return
         try:
-            if drain and not self.failed:
+            if drain and not self._reported:
                 self.synchronise()
+                self.raise_fault()
         finally:
             for stream in tuple(self.streams):
                 stream.discard()

@@ -212,10 +212,14 @@ class Stream(Queue, Copies):
         self.check_open()
         self._aborted = bool(self._pending)
         self.halt()
+        self._release_waiters()
+        self.start()
+
+    def _release_waiters(self) -> None:
+        """Those who wait for records that were dropped go on."""
         for record in [record for record in self.session.stranded if record.stream is self]:
             self._driver.write(EventRecord(**record.word.as_dict()))
             self.session.settle(record)
-        self.start()
 
     def close(self) -> None:
         """Waits until everything submitted has ended, and gives the hardware stream back."""
@@ -226,7 +230,11 @@ class Stream(Queue, Copies):
                 self.flush()
                 self.session.wait_until(lambda: not self._pending, None, self.describe)
         finally:
-            self.discard()
+            self._drop()
+
+    def _drop(self) -> None:
+        self.discard()
+        self._release_waiters()
 
     def __enter__(self) -> Self:
         return self
@@ -242,5 +250,5 @@ class Stream(Queue, Copies):
         if error is None:
             self.close()
         else:
-            self.discard()
+            self._drop()
 
