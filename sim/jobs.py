@@ -115,8 +115,6 @@ def run_digits(
     with device.session() as session:
         run = network.run(session, every[chosen], batch=batch, progress=progress)
         first, last = _spans(run.kernels)
-        kernel, copied = run.kernels[0], run.uploaded[0].cycle
-        latencies = run.event_latencies
     transport.close()
     reference = network.reference(every[chosen])
     exact = all(
@@ -129,10 +127,7 @@ def run_digits(
     wave_latency = None
     if vcd is not None:
         timeline = Timeline(vcd, clock_mhz=config.clock_mhz)
-        start = timeline.run(kernel.id).start
-        records = [record.cycle for record in timeline.records if record.cycle == copied]
-        wave_latency = start - records[0] if start is not None and records else -1
-    assert latencies[0] == kernel.profile.start - copied
+        wave_latency = timeline.event_latency(run.kernels[0].id)
     kept_accuracy = float(np.mean(network.reference(every[kept]).predictions == labels[kept]))
     return DigitsReport(
         config=config, run=run, labels=labels[chosen], exact=exact,

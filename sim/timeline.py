@@ -112,6 +112,15 @@ class Timeline:
                 joined.append((start, stop))
         return joined
 
+    def event_latency(self, task_id: int) -> int:
+        """Cycles from the record that released a waiting task to the task's start."""
+        run = self.run(task_id)
+        released = [stop for _, stop in self.waits(run.stream) if stop <= run.dispatched]
+        records = [record.cycle for record in self.records if released]
+        if run.start is None or released[-1:] == [] or released[-1] - 1 not in records:
+            raise WaveError(f"no event releases task {task_id} in {self.wave.path}")
+        return run.start - (released[-1] - 1)
+
     def _value(self, name: str, cycle: int) -> int:
         return self.wave.value(f"npu.trace_{name}", cycle)
 

@@ -72,8 +72,8 @@ class DigitsRun:
     inference: Inference
     kernels: list[Task]
     """Launches, in order: two layers for each batch."""
-    uploaded: list[Event]
-    """Records of the finished copies that each batch's first layer waits for."""
+    uploaded: list[int]
+    """Cycles of the records of the finished copies that each batch's first layer waits for."""
     images: int
 
     @property
@@ -90,8 +90,8 @@ class DigitsRun:
         """
         firsts = self.kernels[::2]
         return [
-            kernel.profile.start - event.cycle
-            for event, kernel in zip(self.uploaded, firsts, strict=True)
+            kernel.profile.start - record
+            for record, kernel in zip(self.uploaded, firsts, strict=True)
         ]
 
 
@@ -178,7 +178,7 @@ class DigitsNetwork:
             np.concatenate([hidden.result() for hidden, _ in results]),
             np.concatenate([logits.result() for _, logits in results]),
         )
-        return DigitsRun(inference, launches, uploaded, len(images))
+        return DigitsRun(inference, launches, [event.cycle for event in uploaded], len(images))
 
 
 class _Slot:
