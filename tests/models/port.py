@@ -96,11 +96,21 @@ class ReadMemory(PortMemory):
 
 
 class WriteMemory(PortMemory):
-    """Takes writes. `failing` maps the address of a request to its status."""
+    """Takes writes. `failing` maps the address of a request to its status.
+
+    `bursts` lists (request, data, status) of each burst whose last beat has come.
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.bursts = []
+
+    def status_of(self, address):
+        return self.failing.get(address, Status.OKAY)
 
     async def serve(self, ctx):
         port, width = self.port, self.config.data_bytes
-        bursts, answers = deque(), deque()
+        owed, answers = deque(), deque()
         offered = False
         ctx.set(port.requests.ready, not self.stalls())
         ctx.set(port.data.ready, not self.stalls())
@@ -109,19 +119,21 @@ class WriteMemory(PortMemory):
             port.data.valid, port.data.ready, port.data.p, port.responses.ready,
         ):  # fmt: skip
             if sent and room:
-                assert bursts, "data before its request was accepted"
-                burst, beats = bursts[0]
+                assert owed, "data before its request was accepted"
+                burst, beats, content = owed[0]
                 address, count = beats.popleft()
                 lane = address % width
                 assert beat.strobe == ((1 << count) - 1) << lane
-                if burst.address not in self.failing:
-                    word = beat.data.to_bytes(width, "little")
-                    self.put(address, word[lane : lane + count])
+                content += beat.data.to_bytes(width, "little")[lane : lane + count]
                 if not beats:
-                    bursts.popleft()
-                    answers.append((self.cycle + self.delay(), burst.address))
+                    owed.popleft()
+                    status = self.status_of(burst.address)
+                    if status == Status.OKAY:
+                        self.put(burst.address, content)
+                    self.bursts.append((burst, bytes(content), status))
+                    answers.append((self.cycle + self.delay(), burst.address, status))
             if self.accept(asked, ready, request):
-                bursts.append((request, deque(self.beats_of(request))))
+                owed.append((request, deque(self.beats_of(request)), bytearray()))
             if offered:
                 assert taken
                 answers.popleft()
@@ -131,6 +143,5 @@ class WriteMemory(PortMemory):
             offered = bool(answers) and answers[0][0] <= self.cycle and not self.stalls()
             ctx.set(port.responses.valid, offered)
             if offered:
-                address = answers[0][1]
-                status = self.failing.get(address, Status.OKAY)
+                _, address, status = answers[0]
                 ctx.set(port.responses.p, {"status": status, "address": address})
