@@ -243,6 +243,7 @@ def test_full_ring_stops_its_own_context_only():
         assert (ctx.get(dut.queues[0].tail), ctx.get(dut.queues[0].full)) == (2, 1)
         ctx.set(dut.entries.p.context, 0)
         assert not ctx.get(dut.entries.ready)
+        assert ctx.get(dut.room) == 0b10
         await put(ctx, dut.entries, retirement(1, task_id=77))
         await ctx.tick().until(dut.queues[1].written)
         assert Completion.from_bytes(memory.get(0x400, 64)).task_id == 77
