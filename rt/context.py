@@ -124,14 +124,14 @@ class Context:
 
     def interrupted(self, causes: InterruptStatus) -> None:
         """The context has interrupted for these causes, which are cleared."""
-        self.collect(acknowledge=bool(causes.full))
+        self.collect()
         if causes.fault:
             self._inspect(None)
 
-    def collect(self, *, acknowledge: bool = False) -> None:
-        """Takes the completion entries that are in host memory. No access to the device.
+    def collect(self) -> None:
+        """Takes the completion entries that are in host memory.
 
-        With `acknowledge`, and when half of the ring is used, the device is told.
+        The device is told each time when half of the ring was taken, so always when it is full.
         """
         by_number = {stream.number: stream for stream in self.streams}
         for entry in self._ring.take():
@@ -139,7 +139,7 @@ class Context:
                 by_number[entry.stream].completed(entry)
             if entry.status not in (FaultCause.NONE, FaultCause.ABORTED):
                 self._inspect(entry)
-        if acknowledge or self._ring.head - self._acknowledged >= self._ring.entries // 2:
+        if self._ring.head - self._acknowledged >= self._ring.entries // 2:
             self._acknowledged = self._ring.head
             head = CompletionHead(head=self._ring.head % INDEX)
             self.device.driver.write(head, index=self.context)

@@ -6,7 +6,8 @@ from hw.config import NpuConfig
 from hw.regs.fault import FaultCause
 from hw.regs.instruction import KernelHeader
 from rt import Device
-from tests.models.device import Fault, ModelDevice
+from tests.models.device import ModelDevice
+from tests.models.memory import Fault
 
 ADD, SPIN, TRAP = 1, 2, 3
 
@@ -20,7 +21,7 @@ def binary(operation, config, salt=0):
     return header.to_bytes() + code
 
 
-def run(model, context, code, arguments):
+def run(memory, context, code, arguments):
     """ADD: outputs[0] = inputs[0] + scalars[0], scalars[1] bytes of it. SPIN: scalars[0] cycles."""
     first, count, *_ = arguments.scalars
     if code[0] == SPIN:
@@ -28,8 +29,8 @@ def run(model, context, code, arguments):
     if code[0] == TRAP:
         raise Fault(FaultCause.ILLEGAL_INSTRUCTION, start_pc=0x1020, pc=0x1040,
                     instruction=0xAB << 120 | 7, state=5)  # fmt: skip
-    data = model.load(context, arguments.inputs[0], count)
-    model.store(context, arguments.outputs[0], bytes((byte + first) % 256 for byte in data))
+    data = memory.load(context, arguments.inputs[0], count)
+    memory.store(context, arguments.outputs[0], bytes((byte + first) % 256 for byte in data))
     return 50 + count
 
 

@@ -136,7 +136,7 @@ def test_memory_of_others_is_out_of_reach(session, place, cause, code):
 def test_bus_errors(session, cause):
     stream = session.stream()
     buffer = session.buffer(BYTES)
-    session.device.driver.transport.broken[buffer.address + 5] = cause
+    session.device.driver.transport.memory.broken[buffer.address + 5] = cause
     download = stream.download(buffer)
     with pytest.raises(DeviceFault, match=cause.name) as caught:
         download.result()

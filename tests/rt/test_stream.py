@@ -82,13 +82,13 @@ def test_a_batch_rings_one_doorbell_and_asks_for_one_completion(session):
     stream, model = session.stream(), session.device.driver.transport
     buffer = session.buffer(BYTES)
     before = model.log["Doorbell", "Write"]
-    tail = model.contexts[session.context].tail
+    tail = model.tasks.contexts[session.context].tail
     with stream.batch():
         for byte in range(10):
             stream.fill(buffer, byte)
     assert model.log["Doorbell", "Write"] == before + 1
     stream.synchronise()
-    assert model.contexts[session.context].tail == tail + 1
+    assert model.tasks.contexts[session.context].tail == tail + 1
 
 
 def test_synchronising_inside_a_batch_commits_it(session):
@@ -116,7 +116,7 @@ def test_many_completions_turn_the_ring(session):
     for byte in range(300):
         stream.fill(buffer, byte % 256)
     stream.synchronise()
-    assert session.device.driver.transport.contexts[session.context].tail >= 300
+    assert session.device.driver.transport.tasks.contexts[session.context].tail >= 300
 
 
 def test_a_full_completion_ring_is_emptied_by_its_interrupt(device):
@@ -128,9 +128,9 @@ def test_a_full_completion_ring_is_emptied_by_its_interrupt(device):
             stream.fill(buffer, 1)
     model = device.driver.transport
     model.run_until(interrupt=False, cycle=model.now() + 50_000)
-    assert model.stalled
+    assert model.tasks.stalled
     session.synchronise()
-    assert not model.stalled
+    assert not model.tasks.stalled
 
 
 def test_query_lets_time_pass_and_ends(session):
