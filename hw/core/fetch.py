@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import ADDRESS_BITS
 from ..crc import Crc32
+from ..decode import access_cause
 from ..funnel import ByteFunnel
 from ..interface import ReadPort, Status
 from ..layout import struct
@@ -180,22 +181,17 @@ class KernelFetch(wiring.Component):
             & (header.code_bytes <= config.instructions * WORD_BYTES)
         )
 
-        cause = Signal(8)
         bad_beat = Signal()
-        m.d.comb += [bad_beat.eq(beats.valid & ~okay), self.fault.cause.eq(cause)]
+        m.d.comb += bad_beat.eq(beats.valid & ~okay)
         with m.If(bad_beat):
-            m.d.comb += self.fault.address.eq(beats.p.address)
-            with m.Switch(beats.p.status):
-                with m.Case(Status.DENIED):
-                    m.d.comb += cause.eq(FaultCause.ACCESS_VIOLATION)
-                with m.Case(Status.SLVERR):
-                    m.d.comb += cause.eq(FaultCause.BUS_SLAVE_ERROR)
-                with m.Default():
-                    m.d.comb += cause.eq(FaultCause.BUS_DECODE_ERROR)
+            m.d.comb += [
+                self.fault.address.eq(beats.p.address),
+                self.fault.cause.eq(access_cause(beats.p.status)),
+            ]
         with m.Else():
             m.d.comb += [
                 self.fault.address.eq(target_tag.address),
-                cause.eq(FaultCause.ILLEGAL_KERNEL),
+                self.fault.cause.eq(FaultCause.ILLEGAL_KERNEL),
             ]
 
         # The kernel to read next, and what ends a read early.

@@ -5,6 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import Out
 
+from ..decode import access_cause
 from ..funnel import ByteFunnel
 from ..interface import ReadPort, Status
 from ..layout import struct
@@ -181,14 +182,8 @@ class LoadUnit(wiring.Component):
                 self.fault.address.eq(beats.p.address),
                 self.fault.index.eq(filling.index),
                 self.fault.word.eq(filling.word),
+                self.fault.cause.eq(access_cause(beats.p.status)),
             ]
-            with m.Switch(beats.p.status):
-                with m.Case(Status.DENIED):
-                    m.d.comb += self.fault.cause.eq(FaultCause.ACCESS_VIOLATION)
-                with m.Case(Status.SLVERR):
-                    m.d.comb += self.fault.cause.eq(FaultCause.BUS_SLAVE_ERROR)
-                with m.Default():
-                    m.d.comb += self.fault.cause.eq(FaultCause.BUS_DECODE_ERROR)
         with m.Elif(refused):
             m.d.comb += [
                 self.fault.cause.eq(FaultCause.ILLEGAL_INSTRUCTION),

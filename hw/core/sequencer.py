@@ -8,7 +8,6 @@ from amaranth.lib.wiring import In, Out
 from ..config import ADDRESS_BITS
 from ..layout import struct
 from ..regs.instruction import (
-    INSTRUCTIONS,
     LOOP_DEPTH,
     Address,
     Channel,
@@ -24,8 +23,8 @@ from ..regs.instruction import (
     Store,
     Stride,
 )
-from ..regs.layout import Reserved
 from .address import AddressFile, AddressKind
+from .legal import is_legal
 from .operation import LOCAL_BITS, Operation
 
 __all__ = ["Sequencer"]
@@ -47,13 +46,6 @@ assert all(
 assert (Address.register.offset, Address.offset.offset) == (
     Stride.register.offset, Stride.stride.offset,
 )  # fmt: skip
-
-
-def _reserved_mask(layout):
-    return sum(
-        ((1 << field.width) - 1) << field.offset
-        for field in layout.FIELDS if isinstance(field, Reserved)
-    )  # fmt: skip
 
 
 class Sequencer(wiring.Component):
@@ -134,27 +126,8 @@ class Sequencer(wiring.Component):
         counts = Array(Signal(32, name=f"count{n}") for n in range(LOOP_DEPTH))
         m.d.comb += [innermost.eq(depth - 1), opened.eq(depth)]
 
-        # What may stand here.
         illegal = Signal()
-        with m.Switch(word[:8]):
-            for opcode, layout in INSTRUCTIONS.items():
-                with m.Case(opcode):
-                    wrong = word & _reserved_mask(layout) != 0
-                    if opcode is Opcode.END:
-                        wrong |= depth != 0
-                    elif opcode is Opcode.LOOP:
-                        wrong |= (loop.count == 0) | (depth == LOOP_DEPTH)
-                    elif opcode is Opcode.NEXT:
-                        wrong |= depth == 0
-                    elif opcode is Opcode.ADDRESS:
-                        wrong |= (address.source == Source.NONE) & (address.argument != 0)
-                    elif opcode is Opcode.ROTATE:
-                        wrong |= (rotate.step == 0) | (rotate.step > rotate.size)
-                    elif opcode is Opcode.SKIP:
-                        wrong |= (skip.count == 0) | (skip.level >= depth)
-                    m.d.comb += illegal.eq((self.place >= self.length) | wrong)
-            with m.Default():
-                m.d.comb += illegal.eq(1)
+        m.d.comb += illegal.eq((self.place >= self.length) | ~is_legal(word, depth))
 
         # Operands pass through one stage, in which the address registers answer.
         operand = Signal(range(3))

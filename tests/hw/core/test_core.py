@@ -1,0 +1,403 @@
+import random
+
+import numpy as np
+from amaranth.sim import Simulator
+
+from hw.config import NpuConfig
+from hw.core.core import MatrixCore
+from hw.interface import Status
+from hw.regs.descriptor import KernelPayload
+from hw.regs.fault import FaultCause
+from hw.regs.instruction import (
+    Address,
+    Channel,
+    ChannelRecord,
+    End,
+    Fence,
+    Grant,
+    KernelHeader,
+    Load,
+    Loop,
+    Matmul,
+    Next,
+    OutputFormat,
+    Source,
+    Store,
+    Stride,
+)
+from rt.golden import matmul, requantise
+from rt.kernel.assembler import encode
+from rt.kernel.gemm import GemmShape, gemm_kernel
+from tests.models.draining_port import DrainingReads, DrainingWrites
+
+CONFIG = NpuConfig.preset("tiny")
+KERNEL, A, B, TABLE, C = 0x1000, 0x4000, 0x6000, 0x7800, 0x8000
+STREAM, SLOT, CONTEXT = 3, 1, 1
+
+
+class Bench:
+    """A core with one memory behind its three ports, and its argument blocks."""
+
+    def __init__(self, *, seed=None):
+        self.dut = dut = MatrixCore(CONFIG)
+        self.memory = bytearray(1 << 16)
+        rng = None if seed is None else random.Random(seed)
+        parts = (DrainingReads, dut.code), (DrainingReads, dut.load), (DrainingWrites, dut.store)
+        self.code, self.load, self.store = self.ports = [
+            kind(port, CONFIG, self.memory, latency=4, rng=rng) for kind, port in parts
+        ]
+        self.arguments = [0] * 16
+        self.seen = {}
+        self.counts = {}
+
+    @property
+    def cycle(self):
+        return self.store.cycle
+
+    def simulate(self, testbench):
+        simulator = Simulator(self.dut)
+        simulator.add_clock(1e-9)
+        for port in self.ports:
+            simulator.add_testbench(port.serve, background=True)
+        simulator.add_testbench(self.serve_arguments, background=True)
+        simulator.add_testbench(self.watch, background=True)
+        simulator.add_testbench(testbench)
+        simulator.run()
+
+    async def serve_arguments(self, ctx):
+        port = self.dut.arguments
+        async for _, _, stream, slot, word in ctx.tick().sample(port.stream, port.slot, port.word):
+            known = (stream, slot) == (STREAM, SLOT)
+            ctx.set(port.data, self.arguments[word] if known else 0xDEAD_BEEF_DEAD)
+
+    async def watch(self, ctx):
+        engine, activity = self.dut.engine, self.dut.activity
+        names = ("started", "ended", "fault")
+        cycle = 0
+        async for _, _, started, ended, fault, doing in ctx.tick().sample(
+            engine.started, engine.ended, engine.fault.valid, activity
+        ):
+            for name, value in zip(names, (started, ended, fault), strict=True):
+                if value:
+                    self.seen.setdefault(name, []).append(cycle)
+            for name in doing.shape().members:
+                self.counts[name] = self.counts.get(name, 0) + doing[name]
+            cycle += 1
+
+    def put(self, address, content):
+        content = content.tobytes() if isinstance(content, np.ndarray) else bytes(content)
+        self.memory[address : address + len(content)] = content
+
+    def get(self, address, shape, dtype):
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        return np.frombuffer(self.memory[address : address + size], dtype).reshape(shape)
+
+    def put_kernel(self, code, address=KERNEL):
+        self.put(address, encode(code, CONFIG.fingerprint))
+
+    async def begin(self, ctx, address=KERNEL, option=1, overflow=0):
+        """Offers the task; afterwards it is the cycle after it was taken. Gives that of taking."""
+        engine = self.dut.engine
+        payload = KernelPayload(kernel_address=address, args_address=0x40)
+        ctx.set(engine.tasks.p, {
+            "type": 2, "stream": STREAM, "context": CONTEXT, "slot": SLOT, "option": option,
+            "overflow": overflow, "payload": payload.to_int(),
+        })  # fmt: skip
+        ctx.set(engine.tasks.valid, 1)
+        ctx.set(engine.done.ready, 0)
+        assert ctx.get(engine.tasks.ready)
+        self.seen.clear()
+        self.counts.clear()
+        taken = self.cycle
+        await ctx.tick()
+        ctx.set(engine.tasks.valid, 0)
+        return taken
+
+    async def finish(self, ctx, limit=4000):
+        """Takes `done`; gives its cycle, whether it failed, and the report of a fault."""
+        engine = self.dut.engine
+        report = None
+        ctx.set(engine.done.ready, 1)
+        for _ in range(limit):
+            assert ctx.get(engine.busy)
+            assert not ctx.get(engine.tasks.ready)
+            if ctx.get(engine.fault.valid):
+                assert report is None
+                report = ctx.get(engine.fault.report)
+            if ctx.get(engine.done.valid):
+                cycle, failed = self.cycle, ctx.get(engine.done.p.failed)
+                await ctx.tick()
+                assert not ctx.get(engine.busy)
+                return cycle, failed, report
+            await ctx.tick()
+        raise AssertionError(f"the task does not end: {self.seen}")
+
+    async def run(self, ctx, code, **options):
+        self.put_kernel(code)
+        await self.begin(ctx, **options)
+        return await self.finish(ctx)
+
+
+def tile_kernel(turns):
+    """C[turns × 4, 4] = A[turns × 4, 8] @ B[8, 4], in tiles of 4 rows, double-buffered."""
+    return [
+        Grant(load=2, compute=2),
+        Address(register=0, source=Source.ARGUMENT, argument=0),
+        Stride(register=0, level=0, stride=32),
+        Address(register=1, source=Source.ARGUMENT, argument=1),
+        Address(register=2, source=Source.ARGUMENT, argument=8),
+        Stride(register=2, level=0, stride=64),
+        Address(register=3, offset=100),  # weights
+        Address(register=4, offset=0),  # activations: 8 words, two of each row
+        Stride(register=4, level=0, stride=8),
+        Address(register=5, offset=1),
+        Stride(register=5, level=0, stride=8),
+        Address(register=6, offset=104),
+        Address(register=7, offset=0),  # sums
+        Stride(register=7, level=0, stride=4),
+        Load(memory=1, local=3, rows=8, row_bytes=4, pitch=4),
+        Loop(count=turns),
+        Load(memory=0, local=4, rows=4, row_bytes=8, pitch=8, wait_next=1, signal_next=1),
+        Matmul(activations=4, weights=3, accumulators=7, rows=4, depth=4, pitch=2,
+               wait_previous=1, wait_next=1),
+        Matmul(activations=5, weights=6, accumulators=7, rows=4, depth=4, pitch=2,
+               accumulate=1, signal_previous=1, signal_next=1),
+        Store(memory=2, accumulators=7, rows=4, columns=4, pitch=16, wait_previous=1,
+              signal_previous=1),
+        Next(),
+        End(),
+    ]  # fmt: skip
+
+
+def matrices(bench, rng, m, k, n):
+    a = rng.integers(-128, 128, (m, k), dtype=np.int8)
+    b = rng.integers(-128, 128, (k, n), dtype=np.int8)
+    bench.put(A, a)
+    bench.put(B, b)
+    bench.arguments[0:2] = A, B
+    bench.arguments[8] = C
+    return a, b
+
+
+def test_kernels_with_loops_and_tokens_compute_what_numpy_does():
+    bench = Bench(seed=1)
+
+    async def testbench(ctx):
+        rng = np.random.default_rng(1)
+        for turns in (1, 2, 7):
+            a, b = matrices(bench, rng, turns * 4, 8, 4)
+            _, failed, report = await bench.run(ctx, tile_kernel(turns))
+            assert (failed, report) == (0, None)
+            assert np.array_equal(bench.get(C, (turns * 4, 4), np.int32), matmul(a, b))
+            # What the PMU is told.
+            assert bench.counts["instruction"] == 17 + 5 * turns
+            assert bench.counts["array_busy"] == 8 * turns
+            assert bench.counts["macs"] == turns * 4 * 8 * 4
+            assert all(bench.counts[f"{unit}_busy"] for unit in ("load", "compute", "store"))
+            assert bench.counts["compute_token_wait"]
+
+    bench.simulate(testbench)
+
+
+def test_generated_kernels_run():
+    bench = Bench(seed=2)
+
+    async def testbench(ctx):
+        rng = np.random.default_rng(2)
+        for m, k, n in ((5, 9, 6), (1, 1, 1)):
+            a, b = matrices(bench, rng, m, k, n)
+            shape = GemmShape(m, n, k, k, n, n * 4)
+            bench.put(KERNEL, gemm_kernel(shape, CONFIG))
+            await bench.begin(ctx)
+            assert (await bench.finish(ctx))[1:] == (0, None)
+            assert np.array_equal(bench.get(C, (m, n), np.int32), matmul(a, b))
+
+    bench.simulate(testbench)
+
+
+def test_a_channel_table_requantises():
+    bench = Bench()
+
+    async def testbench(ctx):
+        rng = np.random.default_rng(3)
+        a, b = matrices(bench, rng, 4, 4, 4)
+        bias, multiplier = rng.integers(-999, 999, 4), rng.integers(1 << 28, 1 << 30, 4)
+        table = [ChannelRecord(bias=int(x), multiplier=int(y), shift=36)
+                 for x, y in zip(bias, multiplier, strict=True)]  # fmt: skip
+        bench.put(TABLE, b"".join(record.to_bytes() for record in table))
+        code = [
+            Address(register=0, source=Source.ARGUMENT, argument=0),
+            Address(register=1, source=Source.ARGUMENT, argument=1),
+            Address(register=2, offset=TABLE), Address(register=3, offset=C),
+            Address(register=5, offset=8), Address(register=6, offset=16),
+            Load(memory=0, local=4, rows=4, row_bytes=4, pitch=4),
+            Load(memory=1, local=5, rows=4, row_bytes=4, pitch=4),
+            Load(memory=2, local=6, row_bytes=64), Fence(),
+            Matmul(activations=4, weights=5, accumulators=4, rows=4, depth=4),
+            Channel(local=6), Fence(),
+            Store(memory=3, accumulators=4, rows=4, columns=4, pitch=4,
+                  format=OutputFormat.INT8, bias=1, low=-100, high=127), End(),
+        ]  # fmt: skip
+        assert (await bench.run(ctx, code))[1:] == (0, None)
+        expected = requantise(matmul(a, b), bias, multiplier, 36, low=-100)
+        assert np.array_equal(bench.get(C, (4, 4), np.int8), expected)
+
+    bench.simulate(testbench)
+
+
+def test_start_and_end_are_the_cycles_of_the_contract():
+    bench = Bench()
+    engine = bench.dut.engine
+
+    async def testbench(ctx):
+        bench.put_kernel([Grant(), End()])
+        taken = await bench.begin(ctx)
+        done, _, _ = await bench.finish(ctx)
+        # The header's burst is offered in taken + 1 and issued a cycle later.
+        assert bench.code.requests[0][0] == taken + 1
+        assert bench.seen == {"started": [taken + 2], "ended": [done]}
+        # Resident: the first instruction in the cycle after the task was taken, then END.
+        taken = await bench.begin(ctx, option=0)
+        done, _, _ = await bench.finish(ctx)
+        assert done == taken + 2
+        assert bench.seen == {"started": [taken + 1], "ended": [done]}
+        # With stores: the last response; END follows in the next cycle.
+        matrices(bench, np.random.default_rng(0), 8, 8, 4)
+        await bench.run(ctx, tile_kernel(2))
+        bench.store.responded.clear()
+        await bench.begin(ctx, option=0)
+        done, _, _ = await bench.finish(ctx)
+        assert bench.seen["ended"] == bench.store.responded
+        assert done == bench.store.responded[-1] + 1
+        # `done` waits to be taken.
+        bench.put_kernel([End()])
+        await bench.begin(ctx)
+        for _ in range(60):
+            await ctx.tick()
+        assert ctx.get(engine.done.valid)
+        assert ctx.get(engine.busy)
+        ctx.set(engine.abort, 1)
+        await ctx.tick()
+        ctx.set(engine.abort, 0)
+        assert (await bench.finish(ctx))[1:] == (0, None)
+
+    bench.simulate(testbench)
+
+
+def test_a_hinted_kernel_starts_at_once():
+    bench = Bench()
+    other = 0x2000
+
+    async def testbench(ctx):
+        bench.put_kernel([Loop(count=100), Next(), End()])
+        bench.put_kernel([Grant(), End()], address=other)
+        hint = {"valid": 1, "kernel": {"address": other, "context": CONTEXT, "invalidate": 0}}
+        ctx.set(bench.dut.hint, hint)
+        await bench.begin(ctx)
+        await bench.finish(ctx)
+        taken = await bench.begin(ctx, address=other, option=0)
+        done, _, _ = await bench.finish(ctx)
+        assert bench.seen == {"started": [taken + 1], "ended": [done]}
+
+    bench.simulate(testbench)
+
+
+def faulty():
+    """Name, code, index at fault, cause, address and whether it was a write."""
+    address = Address(register=0, offset=A)
+    illegal = FaultCause.ILLEGAL_INSTRUCTION
+    yield "sequencer", [Fence(), Next(), End()], 1, illegal, 0, 0
+    yield "load", [Load(rows=0), End()], 0, illegal, 0, 0
+    yield "compute", [Matmul(depth=0), End()], 0, illegal, 0, 0
+    yield "store", [Store(rows=0, columns=1), End()], 0, illegal, 0, 0
+    yield "token too many", [Grant(load=15), Fence(), Grant(load=1), End()], 2, illegal, 0, 0
+    yield "given too often", [
+        address, Loop(count=16), Load(memory=0, local=1, signal_next=1), Next(), End(),
+    ], None, illegal, 0, 0  # fmt: skip
+    yield "END waits for ever", [Load(wait_next=1), End()], 1, illegal, 0, 0
+    yield "FENCE waits for ever", [Matmul(wait_previous=1), Fence(), End()], 1, illegal, 0, 0
+    yield "full queue", [*[Store(wait_previous=1, columns=1)] * 9, End()], None, illegal, 0, 0
+    for status, cause in ((Status.DENIED, FaultCause.ACCESS_VIOLATION),
+                          (Status.SLVERR, FaultCause.BUS_SLAVE_ERROR),
+                          (Status.DECERR, FaultCause.BUS_DECODE_ERROR)):  # fmt: skip
+        yield status, [address, Load(memory=0, local=1), End()], 1, cause, A, 0
+        yield status, [
+            address, Address(register=1), Store(memory=0, accumulators=1, columns=4), End(),
+        ], 2, cause, A, 1  # fmt: skip
+
+
+def test_every_fault_is_reported_once_and_the_core_goes_on():
+    bench = Bench()
+    start_pc = KERNEL + KernelHeader.size()
+
+    async def testbench(ctx):
+        a, b = matrices(bench, np.random.default_rng(4), 8, 8, 4)
+        for name, code, index, cause, address, write in faulty():
+            failing = {A: name} if isinstance(name, Status) else {}
+            bench.load.failing = bench.store.failing = failing
+            words = [instruction.to_int() for instruction in code]
+            done, failed, report = await bench.run(ctx, code)
+            assert failed, name
+            assert FaultCause(report.cause) is cause, name
+            assert (report.address, report.write, report.execute) == (address, write, 0), name
+            assert report.start_pc == start_pc
+            place = (report.pc - start_pc) // 16
+            assert report.pc == start_pc + 16 * place
+            assert index is None or place == index, name
+            assert report.instruction == words[place], name
+            assert len(bench.seen["fault"]) == 1
+            assert bench.seen["ended"][-1] == done - 1
+            # No request after the fault; and the next kernel is not disturbed.
+            fault = bench.seen["fault"][0]
+            assert all(at < fault for port in bench.ports for at, _ in port.requests[-1:]), name
+            bench.load.failing = bench.store.failing = {}
+            assert (await bench.run(ctx, tile_kernel(2)))[1:] == (0, None)
+            assert np.array_equal(bench.get(C, (8, 4), np.int32), matmul(a, b))
+
+    bench.simulate(testbench)
+
+
+def test_a_kernel_that_cannot_be_had_is_a_fault_of_its_fetch():
+    bench = Bench()
+
+    async def testbench(ctx):
+        bench.put(KERNEL, bytes(64))
+        await bench.begin(ctx)
+        _, failed, report = await bench.finish(ctx)
+        assert failed
+        assert report.cause == FaultCause.ILLEGAL_KERNEL
+        assert (report.address, report.execute, report.write) == (KERNEL, 1, 0)
+        bench.code.failing = {KERNEL: Status.DENIED}
+        await bench.begin(ctx)
+        _, failed, report = await bench.finish(ctx)
+        assert failed
+        assert report.cause == FaultCause.ACCESS_VIOLATION
+        assert (report.address, report.execute) == (KERNEL, 1)
+        assert bench.code.requests[-1][1].context == CONTEXT
+
+    bench.simulate(testbench)
+
+
+def test_an_abort_ends_a_task_at_any_time():
+    bench = Bench(seed=6)
+    engine = bench.dut.engine
+
+    async def testbench(ctx):
+        a, b = matrices(bench, np.random.default_rng(5), 12, 8, 4)
+        bench.put_kernel(tile_kernel(3))
+        for cycles in (0, 3, 17, 90, 110, 125, 140, 155, 170, 185):
+            await bench.begin(ctx)
+            for _ in range(cycles):
+                await ctx.tick()
+            assert not ctx.get(engine.done.valid), cycles
+            ctx.set(engine.abort, 1)
+            await ctx.tick()
+            ctx.set(engine.abort, 0)
+            done, failed, report = await bench.finish(ctx)
+            assert (failed, report) == (1, None), cycles
+            assert bench.seen["ended"][-1] == done - 1
+        await bench.begin(ctx, option=0)
+        assert (await bench.finish(ctx))[1:] == (0, None)
+        assert np.array_equal(bench.get(C, (12, 4), np.int32), matmul(a, b))
+
+    bench.simulate(testbench)
