@@ -178,7 +178,10 @@ class Queue:
         if status.running:
             engine = self._driver.engine_name(status.engine)
             return f"{self._state(status)}: task {task} runs on {engine}"
-        return f"{self._state(status)}: task {task} is next" if task else self._state(status)
+        if task:
+            return f"{self._state(status)}: task {task} is next"
+        fetch = f": task {self._pending[0].id} is not fetched yet" if self._pending else ""
+        return self._state(status) + fetch
 
     def _state(self, status: StreamStatus) -> str:
         state = {state.value: state.name for state in StreamState}.get(status.state, "?")

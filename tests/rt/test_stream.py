@@ -317,3 +317,11 @@ def test_freed_and_foreign_handles_are_refused(device, session):
     for use in (lambda: stream.fill(buffer, 0), buffer.free, lambda: buffer.part(0, 1, np.int8)):
         with pytest.raises(InvalidHandle, match="was freed"):
             use()
+
+
+def test_a_stream_says_what_the_device_has_not_seen_yet(session):
+    stream = session.stream()
+    assert stream.describe() == "stream 0 is ACTIVE, 0 tasks pending"
+    with stream.batch():
+        task = stream.fill(session.empty(8, np.uint8), 1)
+        assert stream.describe().endswith(f"1 tasks pending: task {task.id} is not fetched yet")
