@@ -14,6 +14,8 @@ from rt.golden import matmul
 CONFIG = NpuConfig.preset("tiny", scratchpad_words=64, accumulator_rows=16)
 SUM_DELAY = 3 + CONFIG.rows + CONFIG.columns
 """Cycle in which the sums of row 0 are written, of an operation taken in cycle 0."""
+LIMIT = 500
+"""Cycles after which something hangs."""
 
 
 class Machine:
@@ -107,13 +109,17 @@ class Machine:
         for number, (local, fields) in enumerate(operations):
             self.offer(ctx, number, local, **fields)
             taken = False
+            start = self.cycle
             while not taken:
+                assert self.cycle < start + LIMIT, "the operation is not taken"
                 taken = ctx.get(self.unit.operations.ready)
                 await self.tick(ctx)
         ctx.set(self.unit.operations.valid, 0)
 
     async def drain(self, ctx):
+        start = self.cycle
         while ctx.get(self.unit.busy):
+            assert self.cycle < start + LIMIT, "the unit stays busy"
             await self.tick(ctx)
 
     async def until_fault(self, ctx, limit=100):
