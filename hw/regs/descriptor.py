@@ -129,8 +129,16 @@ class Arguments(Layout):
 
 
 class Completion(Layout):
-    """Completion entry, 64 bytes, written to the ring of the task's context."""
+    """Completion entry, 64 bytes, written to the ring of the task's context.
 
+    Bytes are written in ascending order, the last eight at once: whoever sees the new phase sees
+    the whole entry.
+    """
+
+    task_id = Field(64, "Number from the submission-queue entry.")
+    start = Field(64, "Cycle of the first bus address or the first instruction issued.")
+    end = Field(64, "Cycle of the last write response of the task's data.")
+    counters = Array(32, "What the eight counters added from start to end, if asked for.", count=8)
     phase = Field(1, "Flips at each turn of the ring; the first turn writes 1.")
     reserved0 = Reserved(7)
     status = Field(8, "A FaultCause; NONE: the task ended well.")
@@ -138,10 +146,6 @@ class Completion(Layout):
     engine = Field(8, "Engine that ran it.")
     context = Field(8, "Context of the stream.")
     reserved1 = Reserved(24)
-    task_id = Field(64, "Number from the submission-queue entry.")
-    start = Field(64, "Cycle of the first bus address or the first instruction issued.")
-    end = Field(64, "Cycle of the last write response of the task's data.")
-    counters = Array(32, "What the eight counters added from start to end, if asked for.", count=8)
 
 
 class TimedRecord(Layout):

@@ -43,9 +43,9 @@ PLACES = {
     EventWord: (4, {"slot": (0, 12), "generation": (12, 20)}),
     Arguments: (128, {"inputs": (0, 512), "outputs": (512, 256), "scalars": (768, 256)}),
     Completion: (64, {
-        "phase": (0, 1), "reserved0": (1, 7), "status": (8, 8), "stream": (16, 8),
-        "engine": (24, 8), "context": (32, 8), "reserved1": (40, 24), "task_id": (64, 64),
-        "start": (128, 64), "end": (192, 64), "counters": (256, 256),
+        "task_id": (0, 64), "start": (64, 64), "end": (128, 64), "counters": (192, 256),
+        "phase": (448, 1), "reserved0": (449, 7), "status": (456, 8), "stream": (464, 8),
+        "engine": (472, 8), "context": (480, 8), "reserved1": (488, 24),
     }),
     TimedRecord: (16, {"generation": (0, 64), "timestamp": (64, 64)}),
     KernelHeader: (32, {
