@@ -4,11 +4,11 @@ from amaranth import Array, Assert, Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, fifo, wiring
 from amaranth.lib.wiring import Out
 
-from .beats import BeatSplitter, span_layout
-from .funnel import ByteFunnel, piece_layout
+from .bus.beats import BeatSplitter, span_layout
+from .bus.funnel import ByteFunnel, piece_layout
+from .bus.pattern import BurstGenerator
 from .interface import EngineSignature, ReadPort, Status, WritePort
 from .layout import struct
-from .pattern import BurstGenerator
 from .regs.descriptor import CopyPayload, TaskType
 from .regs.fault import FaultCause
 

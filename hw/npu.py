@@ -5,7 +5,7 @@ from amaranth.lib import fifo, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from . import axi
-from .completion import CompletionWriter
+from .bus.memory_bus import MemoryBus
 from .core.core import MatrixCore
 from .csr import Csr
 from .dma import Dma
@@ -13,13 +13,13 @@ from .event import EventUnit
 from .fault import FaultCapture
 from .hint import PrefetchHint
 from .layout import struct
-from .memory_bus import MemoryBus
 from .pmu import Pmu
-from .queue import SubmissionQueues
+from .queues.completion import CompletionWriter
+from .queues.queue import SubmissionQueues
 from .regs.descriptor import EventWord
 from .regs.fault import FaultCause
 from .regs.pmu import PmuEvent
-from .scheduler import Scheduler
+from .schedule.scheduler import Scheduler
 
 __all__ = ["Npu"]
 
@@ -186,7 +186,8 @@ class Npu(wiring.Component):
         faults, completion = self.faults, self.completion
         misuse = faults.events[-1]
         sources = [*self.scheduler.faults, completion.fault]
-        m.d.comb += [event.eq(source) for event, source in zip(faults.events, sources)]
+        for event, source in zip(faults.events, sources, strict=False):
+            m.d.comb += event.eq(source)
         m.d.comb += [
             faults.cycle.eq(self.pmu.cycle),
             misuse.valid.eq(self.events.misuse),
@@ -304,7 +305,7 @@ class Npu(wiring.Component):
         }
 
     def _trace(self, m):
-        """Signals with lasting names for waveforms: what runs where, who waits, what is recorded."""
+        """Signals with lasting names: what runs where, who waits, what is recorded."""
         scheduler, events = self.scheduler, self.events
 
         def trace(name, value):

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hw.config import NpuConfig
+from rt import Device
 from rt.golden import matmul
 from rt.models.digits import DigitsNetwork, DigitsRun, images_and_labels, split
 from rt.ops import gemm
-from rt import Device
 from rt.transport import Transport
 
 from .timeline import Timeline

@@ -4,13 +4,13 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..bus.funnel import ByteFunnel
+from ..bus.pattern import BurstGenerator
 from ..config import ADDRESS_BITS
 from ..crc import Crc32
-from ..decode import access_cause
-from ..funnel import ByteFunnel
 from ..interface import ReadPort, Status
 from ..layout import struct
-from ..pattern import BurstGenerator
+from ..queues.decode import access_cause
 from ..regs.fault import FaultCause
 from ..regs.instruction import ISA_VERSION, KERNEL_MAGIC, KernelHeader
 from ..regs.layout import Reserved

@@ -5,11 +5,11 @@ from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import Out
 
-from ..decode import access_cause
-from ..funnel import ByteFunnel
+from ..bus.funnel import ByteFunnel
+from ..bus.pattern import BurstGenerator
 from ..interface import ReadPort, Status
 from ..layout import struct
-from ..pattern import BurstGenerator
+from ..queues.decode import access_cause
 from ..regs.fault import FaultCause
 from ..regs.instruction import Load
 from .operation import LocalWrite, UnitSignature

@@ -5,9 +5,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from ..funnel import ByteFunnel
+from ..bus.funnel import ByteFunnel
+from ..bus.pattern import BurstGenerator, Pattern
 from ..interface import BurstRequest, Status, WritePort
-from ..pattern import BurstGenerator, Pattern
 
 __all__ = ["RowWriter", "row_layout"]
 

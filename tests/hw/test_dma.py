@@ -9,11 +9,11 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.sim import Simulator
 
 from hw import axi
-from hw.admission import windows_layout
+from hw.bus.admission import windows_layout
+from hw.bus.memory_bus import MemoryBus
 from hw.config import NpuConfig
 from hw.dma import Dma
 from hw.interface import EngineSignature
-from hw.memory_bus import MemoryBus
 from hw.regs.descriptor import CopyPayload, TaskType
 from hw.regs.fault import FaultCause
 from tests.models.axi_memory import AxiMemory

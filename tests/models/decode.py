@@ -1,6 +1,6 @@
 """Golden model of the check of submission-queue entries."""
 
-from hw.decode import IMPLEMENTED
+from hw.queues.decode import IMPLEMENTED
 from hw.regs.descriptor import (
     CopyPayload,
     EventWord,

@@ -10,7 +10,7 @@ from hw.config import NpuConfig
 from hw.event import EventUnit
 from hw.regs.descriptor import TaskType
 from hw.regs.registers import StreamState
-from hw.scheduler import Scheduler
+from hw.schedule.scheduler import Scheduler
 
 __all__ = ["CONFIG", "Entry", "Harness", "Machine", "Plan"]
 

@@ -4,11 +4,11 @@ from amaranth import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from . import axi
+from .. import axi
+from ..interface import ReadPort, WritePort
 from .admission import windows_layout
 from .guard import ReadGuard, WriteGuard
 from .interconnect import Interconnect
-from .interface import ReadPort, WritePort
 
 __all__ = ["BusActivity", "MemoryBus"]
 

@@ -5,7 +5,7 @@ import random
 import pytest
 from amaranth.sim import Simulator
 
-from hw.pattern import BurstGenerator
+from hw.bus.pattern import BurstGenerator
 
 
 def cut(pattern, burst_bytes):

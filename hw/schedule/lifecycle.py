@@ -4,13 +4,13 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..interface import Head, WaiterSignature
+from ..layout import struct
+from ..regs.descriptor import EventWord, TaskType
+from ..regs.fault import FaultCause
+from ..regs.registers import StreamState
 from .control import Refusal
-from .interface import Head, WaiterSignature
 from .lane import Assignment
-from .layout import struct
-from .regs.descriptor import EventWord, TaskType
-from .regs.fault import FaultCause
-from .regs.registers import StreamState
 
 __all__ = ["Halt", "Kind", "Offer", "RingControl", "StreamLifecycle", "StreamSignature"]
 

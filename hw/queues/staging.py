@@ -4,11 +4,11 @@ from amaranth import Cat, Module, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .config import ADDRESS_BITS
-from .interface import Head
-from .layout import struct
-from .regs.descriptor import Arguments, Sqe
-from .regs.fault import FaultCause
+from ..config import ADDRESS_BITS
+from ..interface import Head
+from ..layout import struct
+from ..regs.descriptor import Arguments, Sqe
+from ..regs.fault import FaultCause
 
 __all__ = ["EntrySource", "FetchSignature", "RingSignature", "Staging", "Verdict"]
 

@@ -7,9 +7,9 @@ from amaranth import Module, Signal
 from amaranth.sim import Simulator
 
 from hw.config import NpuConfig
-from hw.decode import IMPLEMENTED, access_cause, check
 from hw.interface import Status
 from hw.layout import struct
+from hw.queues.decode import IMPLEMENTED, access_cause, check
 from hw.regs.descriptor import (
     CopyPayload,
     EventWord,

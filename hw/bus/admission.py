@@ -4,9 +4,9 @@ from amaranth import Assert, Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..config import ADDRESS_BITS
+from ..interface import BurstRequest
 from .beats import span_layout
-from .config import ADDRESS_BITS
-from .interface import BurstRequest
 
 __all__ = ["Admission", "Window", "address_layout", "windows_layout"]
 

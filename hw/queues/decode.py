@@ -3,11 +3,11 @@
 from amaranth import Cat, Mux
 from amaranth.lib import data
 
-from .config import ADDRESS_BITS
-from .interface import Status
-from .layout import struct
-from .regs.descriptor import CopyPayload, EventWord, KernelPayload, TaskType, ValuePayload
-from .regs.fault import FaultCause
+from ..config import ADDRESS_BITS
+from ..interface import Status
+from ..layout import struct
+from ..regs.descriptor import CopyPayload, EventWord, KernelPayload, TaskType, ValuePayload
+from ..regs.fault import FaultCause
 
 __all__ = ["IMPLEMENTED", "access_cause", "check"]
 

@@ -4,14 +4,14 @@ from amaranth import Array, Cat, Module, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from ..interface import EngineSignature, FaultEvent, Head, Retirement, WaiterSignature
+from ..layout import struct
+from ..regs.descriptor import EventWord
+from ..regs.fault import FaultCause
 from .control import ControlEngine, RefusalEngine
 from .dispatch import Dispatcher
-from .interface import EngineSignature, FaultEvent, Head, Retirement, WaiterSignature
 from .lane import Lane, Ticket
-from .layout import struct
 from .lifecycle import Kind, RingControl, StreamLifecycle, StreamSignature
-from .regs.descriptor import EventWord
-from .regs.fault import FaultCause
 from .retire import QUEUE_ENGINE, Retirer
 
 __all__ = ["Scheduler"]

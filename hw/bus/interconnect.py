@@ -4,10 +4,10 @@ from amaranth import C, Cat, Module, Mux, Signal
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from . import axi
+from .. import axi
+from ..arbiter import Arbiter
+from ..config import ADDRESS_BITS
 from .admission import address_layout
-from .arbiter import Arbiter
-from .config import ADDRESS_BITS
 from .guard import ReadBus, WriteBus
 
 __all__ = ["AddressArbiter", "Interconnect"]

@@ -4,12 +4,12 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .config import ADDRESS_BITS
-from .fault import Supervisor
-from .interface import EngineSignature, FaultEvent, Task
-from .layout import struct
-from .regs.descriptor import EventWord
-from .regs.fault import FaultCause
+from ..config import ADDRESS_BITS
+from ..fault import Supervisor
+from ..interface import EngineSignature, FaultEvent, Task
+from ..layout import struct
+from ..regs.descriptor import EventWord
+from ..regs.fault import FaultCause
 
 __all__ = ["Assignment", "Lane", "Outcome", "Ticket"]
 

@@ -4,14 +4,14 @@ from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from .arbiter import Arbiter
+from ..arbiter import Arbiter
+from ..config import ADDRESS_BITS
+from ..interface import FaultEvent, Retirement, Status, WritePort
+from ..layout import struct
+from ..regs.descriptor import Completion, TimedRecord
+from ..regs.fault import FaultCause
 from .block_writer import BlockWriter
-from .config import ADDRESS_BITS
 from .decode import access_cause
-from .interface import FaultEvent, Retirement, Status, WritePort
-from .layout import struct
-from .regs.descriptor import Completion, TimedRecord
-from .regs.fault import FaultCause
 
 __all__ = ["CompletionSignature", "CompletionWriter"]
 

@@ -4,14 +4,14 @@ from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, enum, fifo, memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from .arbiter import Arbiter
-from .config import ADDRESS_BITS
-from .crc import Crc32
+from ..arbiter import Arbiter
+from ..config import ADDRESS_BITS
+from ..crc import Crc32
+from ..interface import ArgumentPort, Head, ReadPort, Status
+from ..layout import struct
+from ..regs.descriptor import Arguments, KernelPayload, Sqe, TaskType
+from ..regs.fault import FaultCause
 from .decode import access_cause, check
-from .interface import ArgumentPort, Head, ReadPort, Status
-from .layout import struct
-from .regs.descriptor import Arguments, KernelPayload, Sqe, TaskType
-from .regs.fault import FaultCause
 from .staging import EntrySource, RingSignature, Staging, Verdict
 
 __all__ = ["SubmissionQueues"]
@@ -62,7 +62,7 @@ class SubmissionQueues(wiring.Component):
     there before its head shows. Reads are bursts of 64 bytes, or of `burst_bytes` if that is less.
 
     A bad entry is a head like others, with its cause: that of a failed read, with the address of
-    the first bad beat, else CHECKSUM, else what `hw.decode.check` says.
+    the first bad beat, else CHECKSUM, else what `hw.queues.decode.check` says.
 
     With a free fetcher, a doorbell in cycle t has its first request valid in t + 2, and then one
     a cycle. From the last beat that a task needs in t on, its head is valid in t + 2. A block from

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import pytest
 from amaranth.sim import Simulator
 
-from hw.completion import CompletionWriter
 from hw.config import NpuConfig
 from hw.interface import Status
+from hw.queues.completion import CompletionWriter
 from hw.regs.descriptor import Completion, TimedRecord
 from hw.regs.fault import FaultCause
 from tests.models.port import WriteMemory

@@ -4,7 +4,7 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .config import ADDRESS_BITS
+from ..config import ADDRESS_BITS
 
 __all__ = ["BurstGenerator", "Chunk", "Pattern"]
 

@@ -6,8 +6,8 @@ from collections import deque
 import pytest
 from amaranth.sim import Simulator
 
+from hw.bus.guard import ReadGuard, WriteGuard
 from hw.config import NpuConfig
-from hw.guard import ReadGuard, WriteGuard
 from hw.interface import Status
 
 CONFIG = NpuConfig.preset("tiny")

@@ -4,8 +4,8 @@ from amaranth import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
 
-from .config import ADDRESS_BITS
-from .interface import EngineSignature
+from ..config import ADDRESS_BITS
+from ..interface import EngineSignature
 
 __all__ = ["ControlEngine", "Refusal", "RefusalEngine"]
 

@@ -10,7 +10,7 @@ from amaranth.sim import Simulator
 
 from hw.config import NpuConfig
 from hw.interface import Status
-from hw.queue import SubmissionQueues
+from hw.queues.queue import SubmissionQueues
 from hw.regs.descriptor import CopyPayload, EventWord, KernelPayload, Sqe, TaskType, seal
 from hw.regs.fault import FaultCause
 from tests.models.decode import cause_of
@@ -273,7 +273,7 @@ def test_random_work_shows_in_order_with_the_right_causes_and_arguments(config, 
 
 
 def test_indices_wrap(monkeypatch):
-    monkeypatch.setattr("hw.staging.INDEX_BITS", 5)
+    monkeypatch.setattr("hw.queues.staging.INDEX_BITS", 5)
     config = NpuConfig.preset("tiny", streams=1)
     scenario = Scenario(config, seed=2, cycles=5000, index_bits=5)
     scenario.flush_odds = 0

@@ -4,12 +4,12 @@ from amaranth import Array, Module, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .arbiter import Arbiter
-from .interface import Retirement
+from ..arbiter import Arbiter
+from ..interface import Retirement
+from ..layout import struct
+from ..regs.descriptor import EventWord
+from ..regs.fault import FaultCause
 from .lane import Outcome
-from .layout import struct
-from .regs.descriptor import EventWord
-from .regs.fault import FaultCause
 
 __all__ = ["QUEUE_ENGINE", "Retirer"]
 

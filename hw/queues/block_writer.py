@@ -4,8 +4,8 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .config import ADDRESS_BITS
-from .interface import Status, WritePort
+from ..config import ADDRESS_BITS
+from ..interface import Status, WritePort
 
 __all__ = ["Block", "BlockWriter"]
 

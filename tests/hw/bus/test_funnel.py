@@ -5,7 +5,7 @@ import random
 import pytest
 from amaranth.sim import Simulator
 
-from hw.funnel import ByteFunnel
+from hw.bus.funnel import ByteFunnel
 
 
 @pytest.mark.parametrize(("i_bytes", "o_bytes"), [(8, 8), (8, 4), (4, 16), (16, 16)])

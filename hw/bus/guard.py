@@ -4,10 +4,10 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from ..axi import Response
+from ..interface import ReadPort, Status, WritePort
 from .admission import Admission, Window, address_layout, windows_layout
-from .axi import Response
 from .beats import BeatSplitter
-from .interface import ReadPort, Status, WritePort
 
 __all__ = ["ReadBus", "ReadGuard", "Window", "WriteBus", "WriteGuard", "windows_layout"]
 

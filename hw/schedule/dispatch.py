@@ -4,7 +4,7 @@ from amaranth import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .arbiter import Arbiter
+from ..arbiter import Arbiter
 from .lane import Assignment
 from .lifecycle import Offer
 

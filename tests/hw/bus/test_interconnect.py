@@ -6,10 +6,10 @@ from collections import Counter, deque
 import pytest
 from amaranth.sim import Simulator
 
+from hw.bus.interconnect import Interconnect
+from hw.bus.memory_bus import MemoryBus
 from hw.config import NpuConfig
-from hw.interconnect import Interconnect
 from hw.interface import Status
-from hw.memory_bus import MemoryBus
 from tests.models.axi_memory import AxiMemory
 
 CONFIG = NpuConfig.preset("tiny")

@@ -1,0 +1,1 @@
+"""The memory bus: guards, arbitration, and the parts that cut and join bytes."""

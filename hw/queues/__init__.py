@@ -1,0 +1,1 @@
+"""Submission queues, their entries, and the completion writer."""
