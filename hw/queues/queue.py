@@ -16,7 +16,7 @@ from .staging import EntrySource, RingSignature, Staging, Verdict
 
 __all__ = ["SubmissionQueues"]
 
-SQE_BYTES, ARGS_BYTES = Sqe.size(), Arguments.size()
+SQE_BYTES, ARGS_BYTES = Sqe.BYTES, Arguments.BYTES
 CRC_BYTE = Sqe.crc.offset // 8
 
 

@@ -162,8 +162,8 @@ class Staging(wiring.Component):
             fetch.source.prefetch.eq(ring.args_base[7:] != 0),
             fetch.source.context.eq(ring.context),
         ]
-        assert Sqe.size() == 1 << 6
-        assert Arguments.size() == 1 << 7
+        assert Sqe.BYTES == 1 << 6
+        assert Arguments.BYTES == 1 << 7
         with m.If(ring.rung & ring.active & in_range):
             m.d.sync += tail.eq(ring.doorbell)
         with m.If(fetch.valid & fetch.ready):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import zlib
 
+from .code import Code
 from .layout import Array, Field, Layout, Reserved
 
 __all__ = [
@@ -20,7 +21,7 @@ SLOT_BITS = 12
 GENERATION_BITS = 20
 
 
-class TaskType(enum.IntEnum):
+class TaskType(Code):
     """What a submission-queue entry asks for. 0 is no task: cleared memory is a fault."""
 
     NOP = 1, "Nothing; waits and records as any task does."
@@ -35,14 +36,6 @@ class TaskType(enum.IntEnum):
     HOST_CALLBACK = 10, "Call a function of the host and wait for it."
     BARRIER = 11, "Wait until every earlier task of the context has ended."
     CALL = 12, "Run a list of entries in device memory."
-
-    doc: str
-
-    def __new__(cls, value: int, doc: str) -> TaskType:
-        self = int.__new__(cls, value)
-        self._value_ = value
-        self.doc = doc
-        return self
 
 
 class FailureMode(enum.IntEnum):

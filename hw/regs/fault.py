@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import enum
+from .code import Code
 
 __all__ = ["FaultCause"]
 
 
-class FaultCause(enum.IntEnum):
+class FaultCause(Code):
     """Cause of a fault, and status of a completion entry."""
 
     NONE = 0, "No fault; the task ended well."
@@ -27,11 +27,3 @@ class FaultCause(enum.IntEnum):
     EVENT_MISUSE = 14, "An event word names a slot that the device does not have."
     ARITHMETIC_OVERFLOW = 15, "An int32 sum overflowed in a stream that reports it."
     ABORTED = 16, "The task was stopped by an abort; not a fault of its own."
-
-    doc: str
-
-    def __new__(cls, value: int, doc: str) -> FaultCause:
-        self = int.__new__(cls, value)
-        self._value_ = value
-        self.doc = doc
-        return self

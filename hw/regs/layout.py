@@ -189,11 +189,6 @@ class Layout:
             for field in self.FIELDS
         }
 
-    @classmethod
-    def size(cls) -> int:
-        """Bytes of the whole word."""
-        return cls.BYTES
-
     def to_int(self) -> int:
         return sum(field.pack(self._values[field.name]) << field.offset for field in self.FIELDS)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import enum
+from .code import Code
 
 __all__ = ["PmuEvent"]
 
 
-class PmuEvent(enum.IntEnum):
+class PmuEvent(Code):
     """Selects what a counter adds up. From STREAM_WAIT on, one code for each stream."""
 
     NONE = 0, "Nothing."
@@ -45,11 +45,3 @@ class PmuEvent(enum.IntEnum):
     STORE_TOKEN_WAIT = 40, "Cycles in which the store unit waits for a token."
     WEIGHT_WAIT = 41, "Cycles in which the array waits for weights."
     STREAM_WAIT = 64, "STREAM_WAIT + s: cycles in which stream s waits for an event."
-
-    doc: str
-
-    def __new__(cls, value: int, doc: str) -> PmuEvent:
-        self = int.__new__(cls, value)
-        self._value_ = value
-        self.doc = doc
-        return self

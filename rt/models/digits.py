@@ -62,7 +62,8 @@ class Inference:
     @property
     def predictions(self) -> npt.NDArray[np.int64]:
         """The digit of each image."""
-        return np.argmax(self.logits, axis=1)
+        predictions: npt.NDArray[np.int64] = np.argmax(self.logits, axis=1)
+        return predictions
 
 
 @dataclass(frozen=True)

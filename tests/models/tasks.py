@@ -118,7 +118,7 @@ class Tasks:
         if stream.head == stream.tail:
             return None
         index = stream.head % (1 << self._settings(stream).size)
-        return self.get(RingBase, stream.number).address + index * Sqe.size()
+        return self.get(RingBase, stream.number).address + index * Sqe.BYTES
 
     def peek(self, stream):
         """The next entry, however bad, or None."""
@@ -126,7 +126,7 @@ class Tasks:
         if address is None:
             return None
         try:
-            raw = self.memory.load(self._settings(stream).context, address, Sqe.size())
+            raw = self.memory.load(self._settings(stream).context, address, Sqe.BYTES)
         except Fault:
             return None
         return Sqe.from_bytes(raw)
@@ -135,7 +135,7 @@ class Tasks:
         """The next entry and what is wrong with it."""
         address, context = self._entry(stream), self._settings(stream).context
         try:
-            sqe = Sqe.from_bytes(self.memory.load(context, address, Sqe.size()))
+            sqe = Sqe.from_bytes(self.memory.load(context, address, Sqe.BYTES))
         except Fault as fault:
             return Sqe.from_int(0), fault
         if sqe.crc != zlib.crc32(Sqe.from_int(sqe.to_int() & ~CRC_MASK).to_bytes()):
@@ -232,10 +232,10 @@ class Tasks:
         return 20 + copy.rows * (1 + copy.row_bytes // self.config.data_bytes)
 
     def _kernel(self, task, payload, context):
-        raw = self.memory.load(context, payload.args_address, Arguments.size())
+        raw = self.memory.load(context, payload.args_address, Arguments.BYTES)
         arguments = Arguments.from_bytes(raw)
         place = payload.kernel_address
-        raw = self.memory.load(context, place, KernelHeader.size(), "execute")
+        raw = self.memory.load(context, place, KernelHeader.BYTES, "execute")
         header = KernelHeader.from_bytes(raw)
         legal = (
             (header.magic, header.isa_version, header.fingerprint)
@@ -243,7 +243,7 @@ class Tasks:
             and 16 <= header.code_bytes <= self.config.instructions * 16
             and header.code_bytes % 16 == 0
         )  # fmt: skip
-        start = place + KernelHeader.size()
+        start = place + KernelHeader.BYTES
         code = self.memory.load(context, start, header.code_bytes, "execute") if legal else b""
         if not legal or header.crc != zlib.crc32(code):
             raise Fault(FaultCause.ILLEGAL_KERNEL, place, start_pc=start)
@@ -303,7 +303,7 @@ class Tasks:
             counters=[self.cycle - task.start] * 8 if task.sqe.counters else [],
         )  # fmt: skip
         index = ring.tail % (1 << size)
-        place = self.get(CompletionBase, context).address + index * Completion.size()
+        place = self.get(CompletionBase, context).address + index * Completion.BYTES
         try:
             self.memory.store(context, place, entry.to_bytes())
         except Fault as fault:

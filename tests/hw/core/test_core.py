@@ -328,7 +328,7 @@ def faulty():
 
 def test_every_fault_is_reported_once_and_the_core_goes_on():
     bench = Bench()
-    start_pc = KERNEL + KernelHeader.size()
+    start_pc = KERNEL + KernelHeader.BYTES
 
     async def testbench(ctx):
         a, b = matrices(bench, np.random.default_rng(4), 8, 8, 4)

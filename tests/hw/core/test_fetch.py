@@ -170,7 +170,7 @@ def test_a_bad_hinted_kernel_is_read_once_and_faults_only_when_started():
 
 def test_what_is_wrong_with_a_kernel_is_a_fault():
     bench = Bench()
-    size = KernelHeader.size()
+    size = KernelHeader.BYTES
 
     async def testbench(ctx):
         one = bench.put(0x1000, 6)

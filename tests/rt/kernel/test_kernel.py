@@ -19,7 +19,7 @@ def session():
 
 def changed(**fields):
     good = binary(SPIN, CONFIG)
-    size = KernelHeader.size()
+    size = KernelHeader.BYTES
     return KernelHeader.from_bytes(good).replace(**fields).to_bytes() + good[size:]
 
 

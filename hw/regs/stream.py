@@ -1,0 +1,109 @@
+"""Registers of a stream."""
+
+from __future__ import annotations
+
+from .code import Code
+from .descriptor import FailureMode
+from .layout import Field, Reserved
+from .register import Access, Block, Register
+
+__all__ = [
+    "ArgsBase", "Doorbell", "Head", "RingBase", "STREAM", "StreamCommand", "StreamConfig",
+    "StreamState", "StreamStatus", "StreamTask", "StreamWait", "Tail",
+]  # fmt: skip
+
+RO, RW, WO = Access.RO, Access.RW, Access.WO
+
+
+class StreamState(Code):
+    """What a stream is doing."""
+
+    DISABLED = 0, "Not started; doorbells are ignored."
+    ACTIVE = 1, "Runs what its ring holds."
+    STOPPED = 2, "Stopped by a fault; nothing more is started until ABORT and START."
+    ABORTING = 3, "An abort is under way: the running task is stopped and bursts drain."
+
+
+class RingBase(Register, offset=0x000, access=RW, width=64):
+    """Where the ring of submission-queue entries lies."""
+
+    address = Field(40, "First entry, 64-byte aligned.")
+    reserved = Reserved(24)
+
+
+class ArgsBase(Register, offset=0x008, access=RW, width=64):
+    """Where argument blocks are fetched ahead from."""
+
+    address = Field(40, "Block of ring index 0, 128-byte aligned; 0: none are fetched ahead.")
+    reserved = Reserved(24)
+
+
+class StreamConfig(Register, offset=0x010, access=RW):
+    """How a stream runs. Changed only while it is DISABLED."""
+
+    size = Field(4, "Entries of the ring, as a power of two: 1 to 12.")
+    priority = Field(3, "0 greatest, 7 least.")
+    failure_mode = Field(1, "What its faults stop.", enum=FailureMode)
+    context = Field(4, "Context it belongs to.")
+    overflow = Field(1, "Report int32 overflow as a fault.")
+    reserved = Reserved(19)
+
+
+class StreamCommand(Register, offset=0x014, access=WO):
+    """Orders to a stream."""
+
+    start = Field(1, "DISABLED → ACTIVE, with an empty ring and index 0.")
+    abort = Field(1, "Stop the running task and drop what is pending, then DISABLED.")
+    reserved = Reserved(30)
+
+
+class Doorbell(Register, offset=0x018, access=WO):
+    """Announces entries."""
+
+    tail = Field(32, "Index behind the last entry; counts on, modulo 2^32, over turns of the ring.")
+
+
+class Tail(Register, offset=0x01C, access=RO):
+    """Last doorbell that was accepted."""
+
+    tail = Field(32, "Index behind the last entry.")
+
+
+class Head(Register, offset=0x020, access=RO):
+    """How far the stream has come."""
+
+    head = Field(32, "Index of the oldest task that has not retired.")
+
+
+class StreamStatus(Register, offset=0x024, access=RO):
+    """What a stream is doing."""
+
+    state = Field(3, "State.", enum=StreamState)
+    running = Field(1, "A task of it runs on an engine.")
+    staged = Field(1, "Its next task is fetched and decoded.")
+    reserved0 = Reserved(3)
+    waiting = Field(4, "Which of the next task's event_deps are not recorded yet.")
+    reserved1 = Reserved(4)
+    engine = Field(8, "Engine of the running task.")
+    cause = Field(8, "FaultCause that stopped it.")
+
+
+class StreamTask(Register, offset=0x028, access=RO, width=64):
+    """The task that runs, or else the one that would run next."""
+
+    task_id = Field(64, "Number from the submission-queue entry.")
+
+
+class StreamWait(Register, offset=0x030, access=RO):
+    """The first event that the next task still waits for; 0 when none."""
+
+    slot = Field(12, "Event slot.")
+    generation = Field(20, "Generation.")
+
+
+STREAM = Block(
+    "stream", 0x4000, 0x100,
+    (RingBase, ArgsBase, StreamConfig, StreamCommand, Doorbell, Tail, Head, StreamStatus,
+     StreamTask, StreamWait),
+    "One stream.", ("streams",),
+)  # fmt: skip
