@@ -12,6 +12,7 @@ from hw.regs.registers import (
     CompletionCommand,
     CompletionConfig,
     CompletionHead,
+    EngineStatus,
     FaultClear,
     InterruptEnable,
     InterruptStatus,
@@ -33,6 +34,8 @@ __all__ = ["Context"]
 INDEX = 1 << 32
 COMPLETIONS = 6
 """Entries of the completion ring, as a power of two."""
+QUIET = 50_000
+"""Cycles without an interrupt after which a wait looks whether anything still runs."""
 
 
 class Context:
@@ -89,13 +92,15 @@ class Context:
     ) -> None:
         """Lets the device run until `ready()`. The session's fault ends the wait.
 
-        Without a timeout, patience starts anew as long as tasks end.
+        Without a timeout, patience starts anew as long as tasks end, and the wait gives up
+        sooner, after `QUIET` cycles, when the device has nothing left that could end.
         """
         transport = self.device.driver.transport
         for stream in self.streams:
             stream.commit()
         start, limit = transport.now(), self.device.patience if timeout is None else timeout
         ended = self.ended()
+        still: int | None = None  # tasks that had ended when no engine had one
         while True:
             self.collect()
             if ready():
@@ -109,9 +114,26 @@ class Context:
                     waited = f"waited {now - start} cycles (limit {limit}) for"
                     raise WaitTimeout(f"{waited} {describe()}; allow more with timeout=", code)
                 start = now
-            stop = transport.run_until(interrupt=True, cycle=start + limit)
+            slice_end = start + limit if timeout is not None else min(start + limit, now + QUIET)
+            stop = transport.run_until(interrupt=True, cycle=slice_end)
             if stop.reason is Reason.INTERRUPT:
                 self.device.service()
+                still = None
+            elif timeout is None and slice_end < start + limit:
+                last, still = still, self._still()
+                if still is not None and still == last:
+                    raise WaitTimeout(
+                        f"nothing runs on the device, and nothing can: waited "
+                        f"{transport.now() - start} cycles for {describe()}; abort the streams "
+                        "that wait, or close the session",
+                        code,
+                    )
+
+    def _still(self) -> int | None:
+        """How many tasks have ended if no engine has one in work, else None."""
+        if self.device.driver.read(EngineStatus).busy:
+            return None
+        return sum(stream.device_ended() for stream in self.streams)
 
     def poll(self) -> None:
         """Looks once at what the device has achieved; raises the session's fault."""

@@ -150,16 +150,8 @@ class Event:
                 "is read"
             )
         if record.time is None:
-            driver = self.session.device.driver
-            driver.write(EventSelect(slot=record.slot.number))
-            stored = driver.read(EventValue).generation
-            time = driver.read(EventTime).timestamp
-            if stored != record.generation:
-                raise NoTimestamp(
-                    f"{record} was recorded again as generation {stored}; make the event with "
-                    "timing=True to keep its times"
-                )
-            record.time = time
+            read_slot(self.session.device.driver, record)
+        assert record.time is not None
         return record.time
 
     def elapsed(self, other: Event) -> int:
@@ -168,6 +160,19 @@ class Event:
             if not event.timing:
                 raise NoTimestamp("the event was made without timing; use event(timing=True)")
         return other.cycle - self.cycle
+
+
+def read_slot(driver: Driver, record: Record) -> None:
+    """Takes over the time that the event unit keeps, if it is still that of the record."""
+    driver.write(EventSelect(slot=record.slot.number))
+    stored = driver.read(EventValue).generation
+    time = driver.read(EventTime).timestamp
+    if stored != record.generation:
+        raise NoTimestamp(
+            f"{record} was recorded again as generation {stored}; make the event with "
+            "timing=True to keep its times"
+        )
+    record.time = time
 
 
 def read_time(session: Session, record: Record) -> None:

@@ -19,7 +19,7 @@ from hw.regs.registers import EventRecord
 
 from .copy import Copies
 from .errors import InvalidParameter, StreamAborted
-from .event import GENERATIONS, Event, Slot
+from .event import GENERATIONS, Event, Slot, read_slot
 from .kernel.kernel import Kernel
 from .memory import Buffer
 from .queue import Queue
@@ -105,10 +105,20 @@ class Stream(Queue, Copies):
         )  # fmt: skip
 
     def record(self, event: Event) -> None:
-        """Records an event: it passes when everything submitted so far has ended."""
+        """Records an event: it passes when everything submitted so far has ended.
+
+        On an idle stream that is at once.
+        """
         self.check()
         self.session.check_event(event)
         device = self.session.device
+        if self.idle:
+            event.record = record = device.events.record(device.events.take(), self)
+            self._driver.write(EventRecord(**record.word.as_dict()))
+            if event.timing:
+                read_slot(self._driver, record)
+            device.events.retire(record)
+            return
         if self._unsent and not event.timing and not self._events:
             task, sqe = self._unsent[-1]
             if task.record is None:

@@ -127,6 +127,7 @@ def test_elapsed_cycles_come_from_the_device(session, spin):
     stream.record(end)
     stream.synchronise()
     assert 1234 <= start.elapsed(end) <= 1234 + 20
+    spin(stream, 1)
     stream.record(start)
     with pytest.raises(NoTimestamp, match="synchronise before"):
         start.elapsed(end)
@@ -239,3 +240,17 @@ def test_events_of_another_session_are_refused(device, session):
     for use in (stream.record, stream.wait):
         with pytest.raises(WrongContext, match="another session"):
             use(event)
+
+
+def test_a_record_on_an_idle_stream_passes_at_once(session, spin):
+    stream, other = session.stream(), session.stream()
+    start, end = session.event(timing=True), session.event(timing=True)
+    stream.record(start)
+    assert start.query()
+    spin(stream, 100)
+    stream.synchronise()
+    stream.record(end)
+    assert end.query()
+    assert start.elapsed(end) >= 100
+    other.wait(end)
+    assert other.idle

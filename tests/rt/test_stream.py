@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 
+from hw.regs.descriptor import EventWord
+from rt.context import QUIET
 from rt.errors import (
     InvalidHandle,
     InvalidParameter,
@@ -325,3 +327,17 @@ def test_a_stream_says_what_the_device_has_not_seen_yet(session):
     with stream.batch():
         task = stream.fill(session.empty(8, np.uint8), 1)
         assert stream.describe().endswith(f"1 tasks pending: task {task.id} is not fetched yet")
+
+
+def test_a_wait_that_nothing_can_end_gives_up_early_and_says_for_what():
+    with machine(patience=10_000_000) as device, device.session() as session:
+        stream = session.stream()
+        stream._events[3] = EventWord(slot=3, generation=7)  # a record that nobody submits
+        stream.fill(session.empty(8, np.uint8), 0)
+        with pytest.raises(WaitTimeout, match="nothing runs on the device") as caught:
+            stream.synchronise()
+        assert "waits for event slot 3 generation 7, which no stream" in str(caught.value)
+        assert device.driver.transport.now() < 3 * QUIET
+        stream.abort()
+        with pytest.raises(StreamAborted):
+            stream.synchronise()
