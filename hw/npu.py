@@ -146,11 +146,15 @@ class Npu(wiring.Component):
 
     def _engines(self, m):
         scheduler = self.scheduler
+        changed = Cat(
+            (window.window_base.written, window.window_limit.written)
+            for window in self.csr.windows
+        )
         for n, engine in enumerate([*self.copies, *self.cores]):
             connect(m, engine.engine, scheduler.engines[n])
         for n, core in enumerate(self.cores):
             connect(m, core.arguments, self.queues.arguments[n])
-            m.d.comb += core.hint.eq(self.hint.hint)
+            m.d.comb += [core.hint.eq(self.hint.hint), core.forget.eq(changed.any())]
         connect(m, scheduler.records, self.events.records)
         connect(m, scheduler.retirements, self.completion.entries)
         m.d.comb += [

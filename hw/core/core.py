@@ -69,6 +69,7 @@ class MatrixCore(wiring.Component):
     engine: `EngineSignature`.
     arguments: `ArgumentPort`.
     hint: `Hint`: the kernel likely to be next.
+    forget: pulse; access windows have changed: cached code is read anew before it runs again.
     code, load: `ReadPort`. store: `WritePort`.
     activity: `CoreActivity`.
     """
@@ -80,6 +81,7 @@ class MatrixCore(wiring.Component):
             "engine": Out(EngineSignature()),
             "arguments": Out(ArgumentPort()),
             "hint": In(Hint),
+            "forget": In(1),
             "code": Out(ReadPort(config.data_bytes)),
             "load": Out(ReadPort(config.data_bytes)),
             "store": Out(WritePort(config.data_bytes)),
@@ -120,6 +122,7 @@ class MatrixCore(wiring.Component):
             fetch.start.p.context.eq(engine.tasks.p.context),
             fetch.start.p.invalidate.eq(engine.tasks.p.option),
             fetch.hint.eq(self.hint),
+            fetch.forget.eq(self.forget),
             fetch.abort.eq(aborts),
             fetch.index.eq(sequencer.index),
             sequencer.start.eq(fetch.ready),

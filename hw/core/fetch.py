@@ -65,6 +65,8 @@ class KernelFetch(wiring.Component):
     memory: `ReadPort`, with the right to execute.
     beat: pulse; a beat of code was taken.
     draining: from the cycle after an abort until its memory port is idle.
+    forget: pulse; rights have changed: no bank may be started again, and what is being read does
+        not count, before it was read anew. The kernel that runs goes on.
     abort: pulse; forgets the start and whatever is being read.
     """
 
@@ -84,6 +86,7 @@ class KernelFetch(wiring.Component):
             "memory": Out(ReadPort(config.data_bytes)),
             "beat": Out(1),
             "draining": Out(1),
+            "forget": In(1),
             "abort": In(1),
         })  # fmt: skip
 
@@ -203,6 +206,7 @@ class KernelFetch(wiring.Component):
         wrong = Signal()
         unwanted = Signal()
         stops = Signal()
+        outdated = Signal()  # rights have changed since the read began
         m.d.comb += [
             hint_useful.eq(
                 self.hint.valid
@@ -278,7 +282,7 @@ class KernelFetch(wiring.Component):
                 with m.If(stops):
                     m.next = "DRAIN"
                 with m.Else():
-                    m.d.sync += valid.bit_select(target, 1).eq(1)
+                    m.d.sync += valid.bit_select(target, 1).eq(~outdated)
                     m.next = "IDLE"
             with m.State("DRAIN"):
                 with m.If(self.memory.idle & ~self.abort):
@@ -289,6 +293,10 @@ class KernelFetch(wiring.Component):
             for n in range(2):
                 with m.If(target == n):
                     m.d.sync += [tags[n].eq(chosen), valid[n].eq(0)]
+        with m.If(self.forget):
+            m.d.sync += [outdated.eq(1), valid.eq(0)]
+        with m.Elif(begins):
+            m.d.sync += outdated.eq(0)
         with m.If(fsm.ongoing("CHECK")):
             for n in range(2):
                 with m.If(target == n):

@@ -119,6 +119,29 @@ def test_a_miss_takes_the_cycles_the_contract_states():
     bench.simulate(testbench)
 
 
+@pytest.mark.parametrize("moment", range(0, 30, 3))
+def test_code_is_read_anew_after_rights_have_changed(moment):
+    """Whenever that is: before, while or after the second kernel is read."""
+    bench = Bench()
+
+    async def testbench(ctx):
+        one, two = bench.put(0x1000, 5), bench.put(0x2000, 6, seed=1)
+        await bench.start(ctx, 0x1000)
+        await bench.hint(ctx, 0x2000, cycles=moment)
+        ctx.set(bench.dut.forget, 1)
+        await ctx.tick()
+        ctx.set(bench.dut.forget, 0)
+        changed = bench.reads.cycle
+        await bench.check(ctx, one)
+        for address, words in ((0x2000, two), (0x1000, one)):
+            await bench.start(ctx, address)
+            await bench.check(ctx, words)
+            again = [at for at, request in bench.reads.requests if request.address == address]
+            assert again[-1] >= changed
+
+    bench.simulate(testbench)
+
+
 def test_hinted_kernels_are_there_when_they_start():
     bench = Bench()
     reads = bench.reads
