@@ -169,7 +169,7 @@ class NpuConfig:
 PRESETS: dict[str, dict[str, int]] = {
     "tiny": dict(
         rows=4, columns=4, scratchpad_words=1024, accumulator_rows=128, instructions=256,
-        streams=4, staging=2, events=16, contexts=2, windows=4, outstanding=8,
+        streams=4, staging=2, events=16, contexts=2, windows=4,
     ),
     "small": dict(rows=8, columns=8, scratchpad_words=8192, accumulator_rows=512),
     "base": dict(rows=16, columns=16, scratchpad_words=16384, accumulator_rows=1024),

@@ -25,6 +25,8 @@ __all__ = ["DigitsNetwork", "DigitsRun", "Inference", "images_and_labels", "spli
 
 WEIGHTS_FILE = Path(__file__).with_name("digits.npz")
 SPLIT_SEED = 1
+AHEAD = 3
+"""Batches that are submitted before the oldest is waited for: events and rings are finite."""
 RELU = Requantisation(zero_point=0, low=0, high=127)
 
 Int8 = npt.NDArray[np.int8]
@@ -151,29 +153,40 @@ class DigitsNetwork:
         )
         table2 = session.buffer(channel_table(self.b2, channels=10), copies)
         slots = [_Slot(session, min(batch, len(images))) for _ in range(2)]
+        batches = [images[first : first + batch] for first in range(0, len(images), batch)]
         launches: list[Task] = []
         uploaded: list[Event] = []
         results: list[tuple[Download, Download]] = []
-        for number, first in enumerate(range(0, len(images), batch)):
-            part = np.ascontiguousarray(images[first : first + batch])
+
+        def upload(number: int) -> None:
+            part = np.ascontiguousarray(batches[number])
+            copies.upload(slots[number % 2].of(len(part))[0], part)
+            uploaded.append(session.event(timing=True))
+            copies.record(uploaded[number])
+
+        def finish(number: int) -> None:
+            results[number][1].wait()
+            progress(min(len(images), (number + 1) * batch))
+
+        upload(0)
+        for number, part in enumerate(batches):
+            if number >= AHEAD:
+                finish(number - AHEAD)
             x, hidden, logits = slots[number % 2].of(len(part))
-            copies.wait(slots[number % 2].free)
-            copies.upload(x, part)
-            ready, done = session.event(timing=True), session.event()
-            copies.record(ready)
-            kernels.wait(ready)
+            done = session.event()
+            kernels.wait(uploaded[number])
             launches += gemm(
                 kernels, x, w1, hidden, table=table1, requantise=RELU, profile=True
             )
             launches += gemm(kernels, hidden, w2, logits, table=table2, profile=True)
             kernels.record(done)
+            # The other slot is free: its results were copied out in the turn before.
+            if number + 1 < len(batches):
+                upload(number + 1)
             copies.wait(done)
             results.append((copies.download(hidden), copies.download(logits)))
-            copies.record(slots[number % 2].free)
-            uploaded.append(ready)
-        for number, (_, logits_copy) in enumerate(results):
-            logits_copy.result()
-            progress(min(len(images), (number + 1) * batch))
+        for number in range(max(0, len(batches) - AHEAD), len(batches)):
+            finish(number)
         session.synchronise()
         inference = Inference(
             np.concatenate([hidden.result() for hidden, _ in results]),
@@ -189,7 +202,6 @@ class _Slot:
         self.x = session.empty((batch, 64), np.int8)
         self.hidden = session.empty((batch, 32), np.int8)
         self.logits = session.empty((batch, 10), np.int32)
-        self.free = session.event()
 
     def of(self, count: int) -> tuple[Any, Any, Any]:
         """Views of the first `count` rows."""
