@@ -115,7 +115,12 @@ class Timeline:
     def event_latency(self, task_id: int) -> int:
         """Cycles from the record that released a waiting task to the task's start."""
         run = self.run(task_id)
-        released = [stop for _, stop in self.waits(run.stream) if stop <= run.dispatched]
+        before = max(
+            (other.dispatched for other in self.runs
+             if other.stream == run.stream and other.dispatched < run.dispatched),
+            default=-1,
+        )  # fmt: skip
+        released = [stop for _, stop in self.waits(run.stream) if before < stop <= run.dispatched]
         records = [record.cycle for record in self.records if released]
         if run.start is None or released[-1:] == [] or released[-1] - 1 not in records:
             raise WaveError(f"no event releases task {task_id} in {self.wave.path}")

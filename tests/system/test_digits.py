@@ -1,0 +1,74 @@
+"""The main example on the whole machine: bit for bit the numpy reference, at an exact latency."""
+
+import numpy as np
+import pytest
+
+from rt.models.digits import DigitsNetwork, images_and_labels, split
+from rt.models.train_digits import train
+from sim.timeline import Timeline
+from sim.wave import WaveError
+from tests.system.recording import record
+
+IMAGES, BATCH = 8, 5
+
+
+@pytest.fixture(scope="module")
+def network():
+    return DigitsNetwork.load()
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """Images that were not trained on, and what they show."""
+    images, labels = images_and_labels()
+    _, numbers = split(len(images))
+    return images[numbers], labels[numbers]
+
+
+def test_training_reproduces_the_committed_weights(network):
+    arrays = train()
+    assert sorted(arrays) == sorted(vars(network))
+    for name, array in arrays.items():
+        committed = getattr(network, name)
+        assert array.dtype == committed.dtype, name
+        assert np.array_equal(array, committed), name
+
+
+def test_the_reference_reads_96_percent_of_the_images_not_trained_on(network, kept):
+    images, labels = kept
+    assert len(images) == 599
+    assert np.mean(network.reference(images).predictions == labels) >= 0.96
+
+
+def test_the_npu_computes_the_reference_and_starts_two_cycles_after_its_images_are_there(
+    network, kept, transport, session, tmp_path
+):
+    """Two batches of different sizes, every tensor bit for bit.
+
+    The latency is 2 cycles, from the cycle in which the event unit takes the record of the
+    finished copy to the first instruction of the kernel that waits for it. A record is compared
+    with all waiters in its cycle and the result registered (1), in which cycle the kernel is
+    dispatched, whose code was fetched while it waited; a read of the code bank takes one more.
+    Device timestamps and waveform are two independent measurements of it.
+    """
+    images = kept[0][:IMAGES]
+    with record(transport, tmp_path / "digits.vcd") as vcd:
+        run = network.run(session, images, batch=BATCH)
+    reference = network.reference(images)
+    assert run.inference.hidden.dtype == np.int8
+    assert np.array_equal(run.inference.hidden, reference.hidden)
+    assert run.inference.logits.dtype == np.int32
+    assert np.array_equal(run.inference.logits, reference.logits)
+    assert np.array_equal(run.inference.predictions, reference.predictions)
+
+    assert len(run.kernels) == 4
+    timeline = Timeline(vcd)
+    assert run.event_latencies[0] == timeline.event_latency(run.kernels[0].id) == 2
+    for kernel in run.kernels:
+        seen = timeline.run(kernel.id)
+        assert (seen.start, seen.end) == (kernel.profile.start, kernel.profile.end)
+        assert seen.engine == kernel.profile.engine
+    assert set(run.uploaded) <= {seen.cycle for seen in timeline.records}
+    for kernel in run.kernels[1:]:  # their images were there before the core was free
+        with pytest.raises(WaveError, match=f"no event releases task {kernel.id} "):
+            timeline.event_latency(kernel.id)
