@@ -231,10 +231,9 @@ def disasm(
 @app.command()
 def wave(
     file: Annotated[Path, typer.Argument(help="VCD file that npu run recorded.")],
-    clock_mhz: Annotated[int, typer.Option(help="Clock that it was recorded with.")] = 1000,
 ) -> None:
     """Print a waveform as a timeline of streams, events and engines."""
-    print_timeline(Timeline(file, clock_mhz=clock_mhz), out)
+    print_timeline(Timeline(file), out)
 
 
 def _open(

@@ -126,7 +126,7 @@ def run_digits(
     )
     wave_latency = None
     if vcd is not None:
-        timeline = Timeline(vcd, clock_mhz=config.clock_mhz)
+        timeline = Timeline(vcd)
         wave_latency = timeline.event_latency(run.kernels[0].id)
     kept_accuracy = float(np.mean(network.reference(every[kept]).predictions == labels[kept]))
     return DigitsReport(

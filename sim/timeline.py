@@ -56,11 +56,10 @@ class Timeline:
     Parameters
     ----------
     path: VCD file that was recorded with ``--vcd``.
-    clock_mhz: that it was recorded with.
     """
 
-    def __init__(self, path: str | Path, *, clock_mhz: int = 1000) -> None:
-        self.wave = Waveform(path, clock_mhz=clock_mhz, prefix="npu.trace_")
+    def __init__(self, path: str | Path) -> None:
+        self.wave = Waveform(path, prefix="npu.trace_")
         names = {name.removeprefix("npu.trace_") for name in self.wave.signals}
         self.engines = sorted(
             (name.removesuffix("_busy") for name in names if name.endswith("_busy")),

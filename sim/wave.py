@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -72,38 +72,55 @@ class Window:
 class Waveform:
     """A recorded waveform, by cycle. Signals are named by their path below the board.
 
+    Cycles are counted with the recording's own clock.
+
     Parameters
     ----------
     path: VCD file of an engine.
-    clock_mhz: that it was recorded with.
     signals: reads only these, when given; faster on long recordings.
     prefix: reads only signals whose name begins so, as an alternative.
     """
 
     PREFIX = "bench.top."
+    CLOCK = "clk"
 
     def __init__(
         self,
         path: str | Path,
         *,
-        clock_mhz: int = 1000,
         signals: Iterable[str] | None = None,
         prefix: str | None = None,
     ) -> None:
         self.path = Path(path)
-        chosen = None if signals is None else [self.PREFIX + name for name in signals]
-        pattern = None if prefix is None else [re.compile(re.escape(self.PREFIX + prefix))]
+        clock = self.PREFIX + self.CLOCK
+        chosen = None if signals is None else [clock, *(self.PREFIX + name for name in signals)]
+        pattern = None
+        if prefix is not None:
+            starts = re.escape(self.PREFIX + prefix)
+            pattern = [re.compile(f"{starts}|{re.escape(clock)}$")]
         try:
             self._vcd = VCDVCD(str(path), signals=chosen, signal_res=pattern)
-            self._period = round(1 / (clock_mhz * 10**6 * float(self._vcd.timescale["timescale"])))
         except OSError as error:
             raise WaveError(f"cannot read {path}: {error.strerror}") from error
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise WaveError(f"{path} is no VCD file; record one with --vcd") from error
+        self._period = self._measure(clock)
         self._changes: dict[str, tuple[list[int], list[int]]] = {}
         self._names = {
             name.removeprefix(self.PREFIX).replace("\\", ""): name for name in self._vcd.signals
         }
+        if prefix is not None or (signals is not None and self.CLOCK not in signals):
+            del self._names[self.CLOCK]
+
+    def _measure(self, clock: str) -> int:
+        """Duration of a cycle, from the first edges of the clock."""
+        if not self._vcd.signals and not self._vcd.timescale:
+            raise WaveError(f"{self.path} is no VCD file; record one with --vcd")
+        edges = self._vcd[clock].tv[:3] if clock in self._vcd.signals else []
+        if len(edges) < 2:
+            raise WaveError(f"{self.path} has no clock {clock}; record it with --vcd")
+        times = [int(time) for time, _ in edges]
+        return times[2] - times[0] if len(times) > 2 else 2 * (times[1] - times[0])
 
     @property
     def signals(self) -> list[str]:
@@ -147,14 +164,27 @@ class Waveform:
             for cycle in range(start, stop)
         ]  # fmt: skip
 
-    def intervals(self, signal: str, value: int = 1) -> list[tuple[int, int]]:
-        """(start, stop): from cycle start to before cycle stop, a signal has that value."""
-        edges = [*self.changes(signal), (self.last + 1, ~value)]
-        return [
-            (at, end)
-            for (at, held), (end, _) in zip(edges, edges[1:], strict=False)
-            if held == value
-        ]
+    def intervals(self, signal: str, value: int | None = 1) -> list[tuple[int, int]]:
+        """(start, stop): from cycle start to before cycle stop, a signal has that value.
+
+        None stands for any value but 0.
+        """
+        spans: list[tuple[int, int]] = []
+        edges = [*self.changes(signal), (self.last + 1, 0)]
+        for (at, held), (end, _) in zip(edges, edges[1:], strict=False):
+            if held != value and (value is not None or not held):
+                continue
+            if spans and spans[-1][1] == at:
+                at = spans.pop()[0]
+            spans.append((at, end))
+        return spans
+
+    def reference(self, signal: str) -> str:
+        """A signal as viewers know it: its full path and its bits."""
+        self._find(signal)
+        name = self._names[signal]
+        width = int(self._vcd[name].size)
+        return name + (f"[{width - 1}:0]" if width > 1 else "")
 
     def _find(self, signal: str) -> tuple[list[int], list[int]]:
         if signal not in self._changes:
@@ -177,18 +207,13 @@ class Waveform:
         return self._changes[signal]
 
 
-def viewer_setup(
-    file: TextIO, vcd: str | Path, groups: dict[str, Sequence[tuple[str, int]]]
-) -> None:
-    """Writes a GTKWave setup: groups of signals, each (name below the board, width)."""
+def viewer_setup(file: TextIO, wave: Waveform, groups: Mapping[str, Sequence[str]]) -> None:
+    """Writes a GTKWave setup that shows groups of signals of `wave`, and fits others like it."""
     save = GTKWSave(file)
-    save.dumpfile(str(vcd), abspath=False)
-    save.treeopen("bench.top")
+    save.treeopen(wave.PREFIX.rstrip("."))
     save.sst_expanded(True)
     for title, signals in groups.items():
         with save.group(title):
-            for name, width in signals:
-                scope, _, leaf = name.rpartition(".")
-                suffix = f"[{width - 1}:0]" if width > 1 else ""
-                path = ".".join(filter(None, ("bench.top", scope, leaf)))
-                save.trace(path + suffix, datafmt="hex" if width > 1 else "bin")
+            for name in signals:
+                path = wave.reference(name)
+                save.trace(path, datafmt="hex" if path.endswith("]") else "bin")

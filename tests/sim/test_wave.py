@@ -132,8 +132,27 @@ def test_questions_without_an_answer_say_so(record, tmp_path):
 def test_a_viewer_setup_names_signals_as_the_recording_does(record):
     wave = record("3:6")
     file = io.StringIO()
-    viewer_setup(file, wave.path.name, {"timer": [("irq", 1), ("npu.timer", 32)]})
+    groups = {"timer": ["irq", "npu.timer"], "bus": ["npu.control__aw__payload.addr"]}
+    viewer_setup(file, wave, groups)
     lines = file.getvalue().splitlines()
     assert "bench.top.irq" in lines
     assert "bench.top.npu.timer[31:0]" in lines
+    assert r"bench.top.npu.\control__aw__payload.addr[15:0]" in lines
     assert any(line.startswith("-timer") for line in lines)
+    with pytest.raises(WaveError, match="has no signal 'npu.none'"):
+        viewer_setup(file, wave, {"x": ["npu.none"]})
+
+
+def test_cycles_are_counted_with_the_clock_of_the_recording(record, tmp_path):
+    lines = record("3:6").path.read_text().splitlines()
+    slow = tmp_path / "slow.vcd"
+    slow.write_text("\n".join(f"#{3 * int(x[1:])}" if x[0] == "#" else x for x in lines))
+    assert (Waveform(slow).first, Waveform(slow).last) == (3, 5)
+    single = record("7:8")
+    assert (single.first, single.last) == (7, 7)
+
+
+def test_intervals_of_any_value_but_zero_join(record):
+    wave = record("10:")
+    assert wave.intervals("npu.timer", 7) == [(18, 19)]
+    assert wave.intervals("npu.timer", None) == [(10, 25)]
