@@ -18,7 +18,7 @@ from hw.regs.descriptor import CopyPayload, TaskType
 from hw.regs.fault import FaultCause
 from tests.models.axi_memory import AxiMemory
 
-CONFIG = NpuConfig.preset("tiny")
+CONFIG = NpuConfig.preset("tiny", outstanding=8)
 WIDTH = CONFIG.data_bytes
 SOURCE, TARGET, CLOSED = 0x10000, 0x40000, 0x80000
 
