@@ -5,6 +5,7 @@ model plays the three units as queues that advance only when their tokens are th
 finds kernels that would wait for ever or overwrite a buffer in use.
 """
 
+import zlib
 from collections import deque
 
 import numpy as np
@@ -13,6 +14,7 @@ from hw.regs.instruction import (
     INSTRUCTIONS,
     ChannelRecord,
     Condition,
+    KernelHeader,
     Load,
     Matmul,
     Opcode,
@@ -26,7 +28,13 @@ class Deadlock(Exception):
 
 
 class KernelModel:
-    """One core of configuration `config` with `memory`, a bytearray that starts at address 0."""
+    """One core of configuration `config` with `memory`, a bytearray that starts at address 0.
+
+    Attributes
+    ----------
+    instructions: how many were executed. rows: activation rows that entered the array.
+    macs: multiply-accumulates that they made.
+    """
 
     def __init__(self, config, memory):
         self.config = config
@@ -35,7 +43,7 @@ class KernelModel:
         self.accumulators = np.zeros((config.accumulator_rows, config.columns), np.int32)
         self.table = np.zeros((3, config.columns), np.int64)
         self.weights = None
-        self.macs = 0
+        self.instructions = self.rows = self.macs = 0
 
     def run(self, binary, arguments=(), order=lambda units: units):
         """Runs the kernel; `order` may permute the units that are ready, to find races."""
@@ -51,6 +59,7 @@ class KernelModel:
             code = Opcode(words[pc] & 0xFF)
             ins = INSTRUCTIONS[code].from_int(words[pc])
             pc += 1
+            self.instructions += 1
             if code in (Opcode.END, Opcode.FENCE):
                 self.drain()
                 if code == Opcode.END:
@@ -157,6 +166,7 @@ class KernelModel:
         if ins.accumulate:
             sums = sums + self.accumulators[target]
         self.accumulators[target] = sums.astype(np.uint32).view(np.int32)
+        self.rows += ins.rows
         self.macs += ins.rows * ins.depth * columns
 
     def channel(self, ins, local):
@@ -188,6 +198,26 @@ class KernelModel:
             at = memory + row * ins.pitch
             assert at + len(data) <= len(self.memory)
             self.memory[at : at + len(data)] = data
+
+
+class DeviceKernels:
+    """The kernels of a `ModelDevice`, each on a fresh core. Sums up what `KernelModel` counts."""
+
+    def __init__(self, config):
+        self.config = config
+        self.instructions = self.rows = self.macs = 0
+
+    def __call__(self, memory, context, code, arguments):
+        header = KernelHeader(
+            fingerprint=self.config.fingerprint, code_bytes=len(code), crc=zlib.crc32(code)
+        )
+        model = KernelModel(self.config, memory.device)
+        words = [*arguments.inputs, *arguments.outputs, *arguments.scalars]
+        model.run(header.to_bytes() + code, words)
+        self.instructions += model.instructions
+        self.rows += model.rows
+        self.macs += model.macs
+        return 50 + model.instructions
 
 
 def round_half_even(value, shift):

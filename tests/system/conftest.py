@@ -15,6 +15,14 @@ def machine():
     transport.close()
 
 
+@pytest.fixture(scope="session")
+def stalling():
+    """The same with memories that hold every fourth handshake back."""
+    transport = sim.open("tiny", board=BoardConfig.fast(stall=64))
+    yield transport
+    transport.close()
+
+
 @pytest.fixture
 def transport(machine):
     """The same after a reset, at cycle 0, without errors injected."""
