@@ -2,4 +2,6 @@
 
 from .link import open
 
+__version__ = "0.1.0"
+
 __all__ = ["open"]

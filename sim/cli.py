@@ -1,21 +1,32 @@
-"""The `npu` command: parses, calls, prints."""
+"""The `npu` command: parses, calls, prints.
+
+Results go to stdout; progress, on a terminal only, and errors to stderr.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
+from rich.text import Text
 
 from hw.config import PRESETS, ConfigError, NpuConfig
 from hw.regs.export import c_header, markdown, systemrdl
@@ -27,106 +38,162 @@ from rt.errors import (
     MemoryExhausted,
     NpuError,
 )
-from rt.kernel.assembler import assemble, disassemble
+from rt.kernel.assembler import assemble, decode, disassemble
 
+from . import __version__
 from .board.config import BoardConfig
 from .jobs import Row, run_digits, run_gemm
-from .link import SimTransport
+from .link import ENGINES, SimTransport
 from .link import open as open_simulation
-from .timeline import Timeline, print_timeline
+from .timeline import Timeline, print_timeline, write_viewer_setup
 from .wave import WaveError
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     help="Celosia: an open NPU, simulated cycle by cycle.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-run = typer.Typer(help="Run a job on a simulated NPU.", no_args_is_help=True)
+run = typer.Typer(help="Run a job on a simulated NPU.")
 app.add_typer(run, name="run")
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
-BAD_INPUT = (ConfigError, EncodingError, InvalidParameter, KernelError, MemoryExhausted, WaveError)
-"""What the user can mend: exit status 2. Any other failure of the device is 1."""
+DIGITS = 1797
+"""Images that `npu run digits` has."""
 
 
 class InputError(NpuError):
     """A file or option that the command cannot use."""
 
 
-Preset = Annotated[str, typer.Option(help=f"Sizes of the NPU: {', '.join(PRESETS)}.")]
-Engine = Annotated[str, typer.Option(help="What runs the gateware: auto or pysim.")]
-Vcd = Annotated[Path | None, typer.Option(help="Record a waveform into this file.")]
+BAD_INPUT = (
+    ConfigError, EncodingError, InputError, InvalidParameter, KernelError, MemoryExhausted,
+    WaveError,
+)  # fmt: skip
+"""What the user can mend: exit status 2. Any other failure of the device is 1."""
+
+Preset = Annotated[
+    str, typer.Option(metavar="NAME", help=f"Sizes of the NPU: {', '.join(PRESETS)}.")
+]
+Engine = Annotated[
+    str, typer.Option(metavar="NAME", help=f"What runs the gateware: {', '.join(ENGINES)}.")
+]
+Vcd = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Record a waveform into this file.")
+]
 Window = Annotated[
     str | None,
-    typer.Option(help="Part of the run that is recorded: FIRST:STOP in cycles, or task:ID."),
+    typer.Option(
+        metavar="PART", help="Record only this part of the run: FIRST:STOP in cycles, or task:ID."
+    ),
 ]
-Latency = Annotated[int | None, typer.Option(help="Cycles of latency of both memories.")]
-Json = Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")]
+Latency = Annotated[
+    int | None,
+    typer.Option(
+        metavar="CYCLES",
+        help=f"Latency of both memories; otherwise {BoardConfig.device_latency} of the device's "
+        f"and {BoardConfig.host_latency} of the host's.",
+    ),
+]
+Stall = Annotated[
+    int,
+    typer.Option(
+        metavar="N", help="How often, out of 256, memories hold back a handshake for a cycle."
+    ),
+]
+Seed = Annotated[int, typer.Option(metavar="N", help="Seed of what is random: the stalls.")]
+Json = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Also write the figures to this file.")
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"npu {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def command(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Celosia: an open NPU, simulated cycle by cycle."""
 
 
 @run.command("digits")
 def digits(
     preset: Preset = "tiny",
     engine: Engine = "auto",
-    images: Annotated[int, typer.Option(help="How many images.")] = 16,
-    batch: Annotated[int, typer.Option(help="Images in one kernel.")] = 8,
-    vcd: Vcd = None,
+    images: Annotated[int, typer.Option(metavar="N", help=f"How many, of {DIGITS}.")] = 8,
+    batch: Annotated[int, typer.Option(metavar="N", help="Images that one kernel takes.")] = 4,
+    vcd: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Record the waveform into this file; otherwise into digits.vcd, in the folder "
+            "waves where there is one.",
+        ),
+    ] = None,
     no_vcd: Annotated[bool, typer.Option("--no-vcd", help="Record no waveform.")] = False,
     window: Window = None,
     latency: Latency = None,
+    stall: Stall = 0,
+    seed: Seed = 1,
     json_file: Json = None,
 ) -> None:
     """Classify handwritten digits with a quantised 64-32-10 network."""
-    if images < 1 or images > 1797:
-        raise InputError(f"--images is {images}; there are 1 … 1797")
+    if not 1 <= images <= DIGITS:
+        raise InputError(f"--images is {images}; choose 1 … {DIGITS}")
+    if batch < 1:
+        raise InputError(f"--batch is {batch}; a kernel takes at least 1 image")
     if no_vcd and (vcd is not None or window is not None):
         raise InputError("--no-vcd goes with neither --vcd nor --window; leave one out")
     if vcd is None and not no_vcd:
         vcd = Path("waves" if Path("waves").is_dir() else ".") / "digits.vcd"
-    transport = _open(preset, engine, vcd, window, latency)
-    with _progress("classifying", images) as step:
-        measured = vcd if window is None else None
-        report = run_digits(transport, images=images, batch=batch, vcd=measured, progress=step)
+    _check_writable(json_file)
+    with _machine(preset, engine, vcd, window, latency, stall, seed) as transport:
+        with _progress("classifying", images, transport) as step:
+            measured = vcd if window is None else None
+            report = run_digits(transport, images=images, batch=batch, vcd=measured, progress=step)
     predictions = report.run.inference.predictions
     table = Table(title="Predictions", title_justify="left", box=None, pad_edge=False)
-    for name in ("images", "predicted", "shown", ""):
+    for name in ("images", "predicted", "label", ""):
         table.add_column(name)
-    for first in range(0, min(images, 64), 16):
-        part = slice(first, min(first + 16, images))
-        marks = "".join(" " if right else "✗" for right in report.correct[part])
+    for first in range(0, min(images, 60), 10):
+        part = slice(first, min(first + 10, images))
+        wrong = int((~report.correct[part]).sum())
         table.add_row(
             f"{first} … {part.stop - 1}",
             " ".join(map(str, predictions[part])),
             " ".join(map(str, report.labels[part])),
-            f"[red]{int((~report.correct[part]).sum())} wrong[/]" if marks.strip() else "",
+            f"[red]{wrong} wrong[/]" if wrong else "",
         )
     out.print(table)
-    if images > 64:
-        out.print(f"(the first 64 of {images})", style="dim")
+    if images > 60:
+        out.print(f"(the first 60 of {images})", style="dim")
     out.print()
-    _print_rows(report.rows(), json_file)
-    if vcd is not None:
-        out.print(f"\nwaveform: {vcd} (npu wave {vcd}, or gtkwave with waves/npu.gtkw)")
-    if not report.passed:
-        err.print("npu: the device and the reference, or both latencies, differ", style="red")
-        raise typer.Exit(1)
+    _report(transport, preset, report.rows(), json_file, vcd, window)
 
 
 @run.command("gemm")
 def gemm_command(
-    a: Annotated[Path, typer.Option(help=".npy of int8, M × K.")],
-    b: Annotated[Path, typer.Option(help=".npy of int8, K × N.")],
-    out_file: Annotated[Path, typer.Option("--out", help=".npy of int32, M × N, to write.")],
+    a: Annotated[Path, typer.Option(metavar="FILE", help=".npy of int8, M × K.")],
+    b: Annotated[Path, typer.Option(metavar="FILE", help=".npy of int8, K × N.")],
+    out_file: Annotated[
+        Path, typer.Option("--out", metavar="FILE", help=".npy of int32, M × N, to write.")
+    ],
     preset: Preset = "tiny",
     engine: Engine = "auto",
     vcd: Vcd = None,
     window: Window = None,
     latency: Latency = None,
+    stall: Stall = 0,
+    seed: Seed = 1,
     json_file: Json = None,
 ) -> None:
     """Multiply two int8 matrices."""
@@ -136,30 +203,26 @@ def gemm_command(
             f"a is {left.shape[0]} × {left.shape[1]} and b {right.shape[0]} × {right.shape[1]}; "
             "a needs as many columns as b has rows"
         )
-    _writable(out_file)
-    transport = _open(preset, engine, vcd, window, latency)
-    with _progress("multiplying", None):
-        report = run_gemm(transport, left, right)
+    _check_writable(out_file)
+    _check_writable(json_file)
+    with _machine(preset, engine, vcd, window, latency, stall, seed) as transport:
+        with _progress("multiplying", None, transport):
+            report = run_gemm(transport, left, right)
     with out_file.open("wb") as file:
         np.save(file, report.result)
-    _print_rows(report.rows(), json_file)
-    out.print(f"\nresult: {out_file}")
-    if vcd is not None:
-        out.print(f"waveform: {vcd} (npu wave {vcd})")
-    if not report.exact:
-        err.print("npu: the device's result differs from numpy's", style="red")
-        raise typer.Exit(1)
+    out.print(f"result: {out_file}\n", soft_wrap=True)
+    _report(transport, preset, report.rows(), json_file, vcd, window)
 
 
 @app.command()
 def info(
-    preset: Preset = "base",
+    preset: Preset = "tiny",
     as_markdown: Annotated[bool, typer.Option("--markdown", help="All formats, as Markdown.")]
     = False,
     as_c: Annotated[bool, typer.Option("--c-header", help="The same as a C header.")] = False,
     as_rdl: Annotated[bool, typer.Option("--systemrdl", help="Registers as SystemRDL.")] = False,
 ) -> None:
-    """Show the configuration of an NPU and its register map."""
+    """Show the sizes of an NPU and its register map."""
     config = NpuConfig.preset(preset)
     formats = [
         text
@@ -181,17 +244,20 @@ def info(
     sizes.add_row("fingerprint", f"{config.fingerprint:#010x}", style="dim")
     out.print(sizes)
     out.print()
-    registers = Table(title="Register map", title_justify="left", box=None, pad_edge=False)
+    registers = Table(
+        title="Register map (* privileged; fields: npu info --markdown)", title_justify="left", box=None,
+        pad_edge=False,
+    )  # fmt: skip
     for name in ("address", "register", "bits", "access", "what"):
-        registers.add_column(name, overflow="fold", no_wrap=name != "what")
+        registers.add_column(name, no_wrap=name != "what")
     for block in REGISTER_MAP:
         count = block.count(config)
-        repeat = f" + {block.stride:#x} × 0 … {count - 1}" if block.per else ""
-        registers.add_row(f"{block.base:#06x}{repeat}", f"[bold]{block.name}[/]", "", "", block.doc)
+        repeat = f" × {count}, {block.stride:#x} apart" if block.per else ""
+        registers.add_row(f"{block.base:#06x}", f"[bold]{block.name}[/]{repeat}", "", "", block.doc)
         for register in block:
             registers.add_row(
-                f"  {block.address(register):#06x}", register.__name__, str(register.WIDTH),
-                register.ACCESS.name + (" privileged" if register.PRIVILEGED else ""),
+                f"{block.address(register):#06x}", f"  {register.__name__}", str(register.WIDTH),
+                register.ACCESS.name + ("*" if register.PRIVILEGED else ""),
                 (register.__doc__ or "").splitlines()[0],
             )  # fmt: skip
     out.print(registers)
@@ -199,62 +265,164 @@ def info(
 
 @app.command()
 def asm(
-    source: Annotated[Path, typer.Argument(help="Kernel text.")],
-    target: Annotated[Path, typer.Option("-o", "--out", help="Kernel binary to write.")],
+    source: Annotated[Path, typer.Argument(metavar="TEXT", help="Kernel text.")],
+    target: Annotated[
+        Path, typer.Option("-o", "--out", metavar="FILE", help="Kernel binary to write.")
+    ],
     preset: Preset = "tiny",
 ) -> None:
-    """Assemble a kernel text. --preset is used where the text has no .fingerprint."""
+    """Assemble a kernel text, for --preset where the text has no .fingerprint."""
     try:
-        text = source.read_text()
+        text = _read(source).decode()
     except UnicodeDecodeError:
         raise InputError(f"{source} is no text; npu disasm reads binaries") from None
     binary = assemble(text, NpuConfig.preset(preset).fingerprint)
-    _writable(target).write_bytes(binary)
-    out.print(f"{target}: {len(binary)} bytes, {(len(binary) - 32) // 16} instructions")
+    _check_writable(target)
+    target.write_bytes(binary)
+    header, words = decode(binary)
+    out.print(
+        f"{target}: {len(binary)} bytes, {len(words)} instructions, "
+        f"for fingerprint {header.fingerprint:#010x}", soft_wrap=True,
+    )  # fmt: skip
 
 
 @app.command()
 def disasm(
-    source: Annotated[Path, typer.Argument(help="Kernel binary.")],
+    source: Annotated[Path, typer.Argument(metavar="BINARY", help="Kernel binary.")],
     target: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Text to write; otherwise it is printed.")
+        Path | None,
+        typer.Option(
+            "-o", "--out", metavar="FILE", help="Text to write; otherwise it is printed."
+        ),
     ] = None,
 ) -> None:
     """Disassemble a kernel binary; npu asm gives the very same binary back."""
-    text = disassemble(source.read_bytes())
+    text = disassemble(_read(source))
     if target is None:
         sys.stdout.write(text)
     else:
-        _writable(target).write_text(text)
+        _check_writable(target)
+        target.write_text(text, encoding="utf-8")
 
 
 @app.command()
 def wave(
-    file: Annotated[Path, typer.Argument(help="VCD file that npu run recorded.")],
+    file: Annotated[Path, typer.Argument(metavar="VCD", help="What npu run recorded.")],
+    gtkw: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a GTKWave setup for such recordings instead."),
+    ] = None,
 ) -> None:
-    """Print a waveform as a timeline of streams, events and engines."""
-    print_timeline(Timeline(file), out)
+    """Show a waveform as a timeline of streams, events and engines."""
+    timeline = Timeline(file)
+    if gtkw is None:
+        print_timeline(timeline, out)
+        return
+    _check_writable(gtkw)
+    with gtkw.open("w", encoding="utf-8") as setup:
+        write_viewer_setup(timeline, setup)
 
 
-def _open(
-    preset: str, engine: str, vcd: Path | None, window: str | None, latency: int | None
-) -> SimTransport:
-    board = BoardConfig()
-    if latency is not None:
-        board = BoardConfig(device_latency=latency, host_latency=latency)
-    return open_simulation(preset, board=board, engine=engine, vcd=vcd, window=window)
+@contextmanager
+def _machine(
+    preset: str, engine: str, vcd: Path | None, window: str | None, latency: int | None,
+    stall: int, seed: int,
+) -> Iterator[SimTransport]:  # fmt: skip
+    """A simulated NPU. An older file in place of the waveform is removed."""
+    if window is not None and vcd is None:
+        raise InputError(f"--window {window} needs a waveform to be part of; give --vcd FILE too")
+    _check_writable(vcd)
+    changes = {} if latency is None else {"device_latency": latency, "host_latency": latency}
+    board = BoardConfig(stall=stall, seed=seed, **changes)
+    with err.status(f"building {preset} …"):
+        transport = open_simulation(preset, board=board, engine=engine, vcd=vcd, window=window)
+    if vcd is not None:
+        vcd.unlink(missing_ok=True)
+    with closing(transport):
+        yield transport
+
+
+class _Cycles(ProgressColumn):
+    """Simulated cycles, read whenever the bar is drawn."""
+
+    def __init__(self, transport: SimTransport) -> None:
+        super().__init__()
+        self._transport = transport
+
+    def render(self, task: Any) -> Text:
+        return Text(f"{self._transport.now():,} cycles", "cyan")
+
+
+@contextmanager
+def _progress(
+    text: str, total: int | None, transport: SimTransport
+) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr; yields a function that takes how much is done."""
+    count = [] if total is None else [MofNCompleteColumn()]
+    columns = [
+        TextColumn("{task.description}"), BarColumn(), *count, _Cycles(transport),
+        TimeElapsedColumn(),
+    ]  # fmt: skip
+    with Progress(*columns, console=err, disable=not err.is_terminal) as bar:
+        task = bar.add_task(text, total=total)
+        yield lambda done: bar.update(task, completed=done)
+        bar.update(task, total=total or 1, completed=total or 1)
+
+
+def _report(
+    transport: SimTransport,
+    preset: str,
+    figures: Sequence[Row],
+    file: Path | None,
+    vcd: Path | None,
+    window: str | None,
+) -> None:
+    """Prints what was measured and where it is; a missed target ends the command with 1."""
+    rows = [
+        Row("preset", preset),
+        Row("engine", transport.engine.name),
+        *figures,
+        Row("simulated in all", transport.now(), "cycles"),
+    ]
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for justify in ("left", "right", "left", "left", "left"):
+        table.add_column(justify=justify)
+    for row in rows:
+        value = f"{row.value:,}" if isinstance(row.value, int) else str(row.value)
+        target = f"target {row.target}" if row.target else ""
+        table.add_row(
+            row.name, value, row.unit, f"[dim]{row.note}[/]",
+            f"[dim]{target}[/]" if row.met else f"[red]{target}, missed[/]",
+        )  # fmt: skip
+    out.print(table)
+    if file is not None:
+        text = json.dumps([row.as_dict() for row in rows], indent=1, ensure_ascii=False)
+        file.write_text(text + "\n", encoding="utf-8")
+    if vcd is not None:
+        if not vcd.exists():
+            raise InputError(
+                f"--window {window} recorded nothing in {transport.now()} cycles; choose cycles "
+                "below that, or a task that npu wave shows for a whole recording"
+            )
+        out.print(f"\nwaveform: {vcd} (npu wave {vcd})", soft_wrap=True)
+    if missed := [row.name for row in rows if not row.met]:
+        _complain(f"target missed: {'; '.join(missed)}")
+        raise typer.Exit(1)
 
 
 def _load(name: str, path: Path) -> npt.NDArray[np.int8]:
-    """An int8 matrix from a .npy file."""
+    """An int8 matrix from a .npy file, in C order."""
+    start = _read(path, 6)
+    if start[:2] == b"PK":
+        raise InputError(f"--{name} {path} is an archive; numpy.save writes a single array")
+    if start != np.lib.format.MAGIC_PREFIX:
+        raise InputError(f"--{name} {path} is no .npy file; write it with numpy.save")
     try:
         array = np.load(path, allow_pickle=False)
-    except OSError as error:
-        raise InputError(f"--{name} {path} cannot be read: {error.strerror or error}") from None
-    except (ValueError, EOFError):
-        raise InputError(f"--{name} {path} is no .npy file; write it with numpy.save") from None
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"--{name} {path} is an archive; numpy.save writes a single array")
+    except Exception as error:  # numpy's reader raises whatever a damaged header leads to
+        raise InputError(
+            f"--{name} {path} is a damaged .npy file ({error}); write it with numpy.save"
+        ) from None
     if array.dtype != np.int8:
         raise InputError(f"--{name} {path} has dtype {array.dtype}; convert it to int8")
     if array.ndim != 2 or not array.size:
@@ -264,49 +432,49 @@ def _load(name: str, path: Path) -> npt.NDArray[np.int8]:
     return np.ascontiguousarray(array)
 
 
-def _writable(path: Path) -> Path:
-    if path.is_dir() or not path.parent.is_dir():
-        raise InputError(f"cannot write {path}: its folder must exist, and it must be no folder")
-    return path
-
-
-@contextmanager
-def _progress(text: str, total: int | None) -> Iterator:  # type: ignore[type-arg]
-    """A bar on stderr; yields a function that takes how much is done."""
-    columns = [TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()]
-    if total is not None:
-        columns.insert(2, MofNCompleteColumn())
-    with Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task(text, total=total)
-        yield lambda done: bar.update(task, completed=done)
-
-
-def _print_rows(rows: Sequence[Row], file: Path | None) -> None:
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_column()
-    table.add_column(style="dim")
-    for row in rows:
-        target = f"target {row.target}" if row.target else ""
-        table.add_row(row.name, str(row.value), row.unit, target)
-    out.print(table)
-    if file is not None:
-        _writable(file).write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
-
-
-def main() -> None:
-    """Runs the command. Exit status 0: done; 1: a check or the device failed; 2: bad input."""
+def _read(path: Path, size: int = -1) -> bytes:
     try:
-        app()
-    except (InputError, *BAD_INPUT) as error:
-        _fail(error, 2)
+        with path.open("rb") as file:
+            return file.read(size)
     except OSError as error:
-        _fail(f"{error.filename}: {error.strerror}" if error.filename else error, 2)
+        raise InputError(f"cannot read {path}: {error.strerror}; name a file") from None
+
+
+def _check_writable(path: Path | None) -> None:
+    """Before anything long runs: a file can be written there."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise InputError(f"cannot write {path}: it is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {path}: {path.parent} is no folder; create it first")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise InputError(f"cannot write {path}: permission denied; name another file")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; returns 0: done, 1: a check or the device failed, 2: bad input."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given in ([], ["run"]):
+        given.append("--help")
+    try:
+        return app(given, prog_name="npu", standalone_mode=False) or 0
+    except typer.TyperException as error:
+        context = getattr(error, "ctx", None)
+        path = "npu" if context is None else context.command_path
+        _complain(f"{error.format_message().rstrip('.')}; {path} --help shows what it takes")
+        return 2
+    except BAD_INPUT as error:
+        _complain(error)
+        return 2
+    except OSError as error:
+        _complain(f"{error.filename}: {error.strerror}" if error.filename else error)
+        return 2
     except NpuError as error:
-        _fail(error, 1)
+        _complain(error)
+        return 1
 
 
-def _fail(error: object, status: int) -> None:
-    err.print(f"npu: {error}", style="red", markup=False, soft_wrap=True)
-    sys.exit(status)
+def _complain(error: object) -> None:
+    """One line on stderr, whatever the message holds."""
+    err.print(f"npu: {' '.join(str(error).split())}", style="red", markup=False, soft_wrap=True)

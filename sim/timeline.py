@@ -6,9 +6,11 @@ own timestamps: the two are independent measurements of the same run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -16,12 +18,34 @@ from rich.text import Text
 
 from hw.regs.fault import FaultCause
 
-from .wave import WaveError, Waveform
+from .wave import WaveError, Waveform, viewer_setup
 
-__all__ = ["Record", "Run", "Timeline", "print_timeline"]
+__all__ = ["Record", "Run", "Timeline", "print_timeline", "write_viewer_setup"]
 
-WIDTH = 72
-"""Columns of the chart."""
+TRACE = "npu.trace_"
+"""How the names of `Npu`'s trace signals begin."""
+PORTS = {
+    "control": {
+        "aw": ("addr",), "w": ("data",), "b": ("resp",), "ar": ("addr",), "r": ("data", "resp"),
+    },
+    "memory": {
+        "ar": ("addr", "len", "id"), "r": ("data", "resp", "last", "id"),
+        "aw": ("addr", "len", "id"), "w": ("data", "strb", "last"), "b": ("resp", "id"),
+    },
+}  # fmt: skip
+"""Fields of the channels of the NPU's ports that a viewer shows."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """An event record, in the cycle in which the event unit took it."""
+
+    cycle: int
+    slot: int
+    generation: int
+
+    def __str__(self) -> str:
+        return f"event {self.slot}.{self.generation}"
 
 
 @dataclass(frozen=True)
@@ -34,20 +58,13 @@ class Run:
     dispatched: int
     """First cycle in which the engine has it."""
     start: int | None
-    """Cycle of the first bus address or instruction."""
+    """Cycle of the first bus address or instruction; None when none is recorded."""
     end: int | None
-    """Cycle of the last write response."""
+    """Cycle of the last write response; None when none is recorded."""
     released: int
-    """First cycle in which the engine no longer has it."""
-
-
-@dataclass(frozen=True)
-class Record:
-    """An event record, in the cycle in which the event unit took it."""
-
-    cycle: int
-    slot: int
-    generation: int
+    """First cycle in which the engine no longer has it, or the one after the recording."""
+    event: Record | None = None
+    """The record that ended its wait; None when it waited for none."""
 
 
 class Timeline:
@@ -59,8 +76,8 @@ class Timeline:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.wave = Waveform(path, prefix="npu.trace_")
-        names = {name.removeprefix("npu.trace_") for name in self.wave.signals}
+        self.wave = Waveform(path, prefix=TRACE)
+        names = {name.removeprefix(TRACE) for name in self.wave.signals}
         self.engines = sorted(
             (name.removesuffix("_busy") for name in names if name.endswith("_busy")),
             key=lambda name: (name == "control", name),
@@ -72,157 +89,205 @@ class Timeline:
         )
         if not self.engines:
             raise WaveError(f"{path} has no trace signals of an NPU; record it with npu run --vcd")
-        self.runs = sorted(
-            (run for engine in self.engines for run in self._runs(engine)),
-            key=lambda run: run.dispatched,
-        )
         self.records = [
             Record(
                 cycle,
                 self._value("record_slot", cycle),
                 self._value("record_generation", cycle),
             )
-            for cycle in self.wave.cycles("npu.trace_record")
+            for cycle in self.wave.cycles(TRACE + "record")
         ]
         self.faults = [
             (cycle, self._value("fault_cause", cycle))
-            for cycle in self.wave.cycles("npu.trace_fault")
+            for cycle in self.wave.cycles(TRACE + "fault")
         ]
+        self.interrupts = self.wave.intervals(TRACE + "irq")
+        self._waits = {
+            stream: self.wave.intervals(f"{TRACE}stream{stream}_waiting", None)
+            for stream in self.streams
+        }
+        self.runs = list(self._released_runs())
+        self._by_id = {run.task_id: run for run in self.runs}
 
     def run(self, task_id: int) -> Run:
         """The run of a task."""
-        for run in self.runs:
-            if run.task_id == task_id:
-                return run
-        raise WaveError(f"task {task_id} does not run in {self.wave.path}")
+        if task_id not in self._by_id:
+            raise WaveError(f"task {task_id} does not run in {self.wave.path}")
+        return self._by_id[task_id]
 
     def waits(self, stream: int) -> list[tuple[int, int]]:
         """(start, stop): the stream's next task waits for an event from start to before stop."""
-        intervals = [
-            span
-            for value in range(1, 16)
-            for span in self.wave.intervals(f"npu.trace_stream{stream}_waiting", value)
-        ]
-        joined: list[tuple[int, int]] = []
-        for start, stop in sorted(intervals):
-            if joined and joined[-1][1] == start:
-                joined[-1] = joined[-1][0], stop
-            else:
-                joined.append((start, stop))
-        return joined
+        return self._waits[stream]
 
     def event_latency(self, task_id: int) -> int:
         """Cycles from the record that released a waiting task to the task's start."""
         run = self.run(task_id)
-        before = max(
-            (other.dispatched for other in self.runs
-             if other.stream == run.stream and other.dispatched < run.dispatched),
-            default=-1,
-        )  # fmt: skip
-        released = [stop for _, stop in self.waits(run.stream) if before < stop <= run.dispatched]
-        records = [record.cycle for record in self.records if released]
-        if run.start is None or released[-1:] == [] or released[-1] - 1 not in records:
+        if run.start is None or run.event is None:
             raise WaveError(f"no event releases task {task_id} in {self.wave.path}")
-        return run.start - (released[-1] - 1)
+        return run.start - run.event.cycle
 
     def _value(self, name: str, cycle: int) -> int:
-        return self.wave.value(f"npu.trace_{name}", cycle)
+        return self.wave.value(TRACE + name, cycle)
+
+    def _released_runs(self) -> Iterator[Run]:
+        """Every run, in order of dispatch, with the record that ended its wait."""
+        runs = [run for engine in self.engines for run in self._runs(engine)]
+        by_cycle = {record.cycle: record for record in self.records}
+        before: dict[int, int] = {}
+        for run in sorted(runs, key=lambda run: run.dispatched):
+            stops = [stop for _, stop in self._waits.get(run.stream, ())]
+            last = bisect_right(stops, run.dispatched) - 1
+            event = None
+            if last >= 0 and stops[last] > before.get(run.stream, -1):
+                event = by_cycle.get(stops[last] - 1)
+            before[run.stream] = run.dispatched
+            yield replace(run, event=event)
 
     def _runs(self, engine: str) -> Iterator[Run]:
-        prefix = f"npu.trace_{engine}_"
+        prefix = f"{TRACE}{engine}_"
         started = self.wave.cycles(prefix + "started")
         ended = self.wave.cycles(prefix + "ended")
         for first, stop in self.wave.intervals(prefix + "busy"):
+            starts = started[bisect_left(started, first) : bisect_left(started, stop)]
+            ends = ended[bisect_left(ended, first) : bisect_left(ended, stop)]
             yield Run(
                 engine=engine,
                 stream=self._value(f"{engine}_stream", first),
                 task_id=self._value(f"{engine}_task_id", first),
                 dispatched=first,
-                start=next((at for at in started if first <= at < stop), None),
-                end=next((at for at in reversed(ended) if first <= at < stop), None),
+                start=starts[0] if starts else None,
+                end=ends[-1] if ends else None,
                 released=stop,
             )
 
 
+class _Chart:
+    """Spans of cycles as rows of characters, from cycle `first` to `last`."""
+
+    def __init__(self, first: int, last: int, width: int) -> None:
+        self.step = -(-(last - first + 1) // width)
+        self.width = -(-(last - first + 1) // self.step)
+        self._first = first
+
+    def scale(self) -> str:
+        """A cycle number every twelve columns, above the column that it begins."""
+        marks = (self._first + at * self.step for at in range(0, max(1, self.width - 8), 12))
+        return "".join(f"{cycle:<12}" for cycle in marks).rstrip()
+
+    def row(self, spans: Iterable[tuple[int, int, str]]) -> str:
+        """(start, stop, mark): the columns from cycle start to before stop show the mark."""
+        row = [" "] * self.width
+        for start, stop, mark in spans:
+            first, last = ((at - self._first) // self.step for at in (start, stop - 1))
+            row[first : last + 1] = mark * (last + 1 - first)
+        return "".join(row)
+
+
 def print_timeline(timeline: Timeline, console: Console) -> None:
-    """Prints a chart of engines and streams over time, then each task and record."""
+    """Prints a chart of engines and streams over time, as wide as the console; then each task."""
     first, last = timeline.wave.first, timeline.wave.last
-    step = max(1, -(-(last - first + 1) // WIDTH))
-
-    def column(cycle: int) -> int:
-        return min(WIDTH - 1, (cycle - first) // step)
-
+    label = max(len("interrupt"), *(len(engine) for engine in timeline.engines))
+    chart = _Chart(first, last, max(24, console.width - label - 1))
     console.print(
-        f"{timeline.wave.path}: cycles {first} … {last}, one column is {step} "
-        f"cycle{'s' if step > 1 else ''}"
-    )
-    chart = Table.grid(padding=(0, 1))
-    scale = "".join(f"{first + at * step:<12}" for at in range(0, WIDTH, 12))[:WIDTH]
-    chart.add_row("", Text(scale, style="dim"))
+        f"{timeline.wave.path}: cycles {first} … {last}, "
+        f"one column is {_cycles(chart.step)}", soft_wrap=True,
+    )  # fmt: skip
+
+    def show(name: str, row: str, style: str) -> None:
+        console.print(Text.assemble(f"{name:<{label}} ", (row, style)), soft_wrap=True)
+
+    show("", chart.scale(), "dim")
     for engine in timeline.engines:
-        if engine == "control":
-            continue
-        bar = [" "] * WIDTH
-        for run in timeline.runs:
-            if run.engine == engine:
-                begin = run.dispatched if run.start is None else run.start
-                stop = run.released if run.end is None else run.end + 1
-                for at in range(column(begin), column(stop - 1) + 1):
-                    bar[at] = str(run.stream % 10)
-        chart.add_row(engine, Text("".join(bar), style="green"))
+        if engine != "control":
+            runs = [run for run in timeline.runs if run.engine == engine]
+            show(engine, chart.row((*_active(run), str(run.stream % 10)) for run in runs), "green")
     for stream in timeline.streams:
-        bar = [" "] * WIDTH
-        for start, stop in timeline.waits(stream):
-            for at in range(column(start), column(stop - 1) + 1):
-                bar[at] = "·"
-        for run in timeline.runs:
-            if run.stream == stream:
-                for at in range(column(run.dispatched), column(run.released - 1) + 1):
-                    bar[at] = "█"
-        if any(mark != " " for mark in bar):
-            chart.add_row(f"stream {stream}", Text("".join(bar), style="cyan"))
-    marks = [" "] * WIDTH
-    for record in timeline.records:
-        marks[column(record.cycle)] = "▲"
-    chart.add_row("records", Text("".join(marks), style="yellow"))
-    console.print(chart)
+        waits = [(start, stop, "·") for start, stop in timeline.waits(stream)]
+        runs = [run for run in timeline.runs if run.stream == stream]
+        if waits or runs:
+            row = chart.row(waits + [(run.dispatched, run.released, "█") for run in runs])
+            show(f"stream {stream}", row, "cyan")
+    marks = [(record.cycle, record.cycle + 1, "▲") for record in timeline.records]
+    show("events", chart.row(marks), "yellow")
+    show("interrupt", chart.row((*span, "▔") for span in timeline.interrupts), "magenta")
+    if timeline.faults:
+        show("faults", chart.row((cycle, cycle + 1, "✗") for cycle, _ in timeline.faults), "red")
     console.print(
-        "engines: the stream whose task they run; streams: █ runs, · waits for an event\n",
-        style="dim",
+        "engines: the stream they work for; streams: █ runs, · waits for an event\n",
+        style="dim", soft_wrap=True,
+    )  # fmt: skip
+    console.print(_tasks_table(timeline))
+
+
+def _cycles(count: int) -> str:
+    return "1 cycle" if count == 1 else f"{count} cycles"
+
+
+def _active(run: Run) -> tuple[int, int]:
+    """From a run's start to behind its end, as far as they are recorded."""
+    return (
+        run.dispatched if run.start is None else run.start,
+        run.released if run.end is None else run.end + 1,
     )
-    console.print(_events_table(timeline))
 
 
-def _events_table(timeline: Timeline) -> Table:
+def _tasks_table(timeline: Timeline) -> Table:
+    """Tasks by start, each with what it waited for and recorded; other records; faults."""
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("cycle", "stream", "engine", "task"):
-        table.add_column(name, justify="right" if name in ("cycle", "task") else "left")
-    table.add_column("what")
-    rows: list[tuple[int, tuple[str, str, str, str]]] = []
+    for name in ("task", "stream", "engine", "start", "end", "cycles", "what"):
+        table.add_column(name, justify="left" if name in ("engine", "what") else "right")
+    by_cycle = {record.cycle: record for record in timeline.records}
+    rows: list[tuple[int, tuple[str, str, str, str, str, str, str]]] = []
     for run in timeline.runs:
-        where = (str(run.stream), run.engine, str(run.task_id))
-        span = "" if run.start is None or run.end is None else f"{run.end - run.start + 1} cycles"
-        waited = [stop for _, stop in timeline.waits(run.stream) if stop <= run.dispatched]
-        released = [r for r in timeline.records if waited and r.cycle == waited[-1] - 1]
-        cause = ""
-        if released and run.start is not None and waited[-1] == run.dispatched - 1:
-            event = released[0]
-            cause = (
-                f", {run.start - event.cycle} cycles after event {event.slot}.{event.generation}"
-            )
-        start = run.dispatched if run.start is None else run.start
-        rows.append((start, (*where, f"starts{cause}")))
-        end = run.released - 1 if run.end is None else run.end
-        rows.append((end, (*where, f"ends{', ' + span if span else ''}")))
+        start = "–" if run.start is None else str(run.start)
+        end = "–" if run.end is None else str(run.end)
+        length = ""
+        notes = []
+        if run.start is not None and run.end is not None:
+            length = str(run.end - run.start + 1)
+        if run.start is not None and run.event is not None:
+            notes.append(f"starts {run.start - run.event.cycle} after {run.event}")
+        if run.engine == "control" and run.end in by_cycle:
+            notes.append(f"records {by_cycle.pop(run.end)}")
+        where = (str(run.task_id), str(run.stream), run.engine)
+        rows.append((_active(run)[0], (*where, start, end, length, ", ".join(notes))))
     rows += [
-        (record.cycle, ("", "event", "", f"event {record.slot}.{record.generation} recorded"))
-        for record in timeline.records
+        (cycle, ("", "", "", str(cycle), "", "", f"{record} recorded"))
+        for cycle, record in by_cycle.items()
     ]
     known = {cause.value: cause.name for cause in FaultCause}
     rows += [
-        (cycle, ("", "fault", "", f"fault {known.get(cause, cause)}"))
+        (cycle, ("", "", "", str(cycle), "", "", f"fault {known.get(cause, cause)}"))
         for cycle, cause in timeline.faults
     ]
-    for cycle, cells in sorted(rows, key=lambda row: row[0]):
-        table.add_row(str(cycle), *cells)
+    for _, cells in sorted(rows, key=lambda row: row[0]):
+        table.add_row(*cells)
     return table
+
+
+def write_viewer_setup(timeline: Timeline, file: TextIO) -> None:
+    """Writes a GTKWave setup: events, streams, engines and both ports of the NPU."""
+    trace: dict[str, list[str]] = {
+        "clock": ["clk", TRACE + "irq"],
+        "events and faults": [
+            TRACE + name
+            for name in ("record", "record_slot", "record_generation", "fault", "fault_cause")
+        ],
+    }
+    for stream in timeline.streams:
+        trace[f"stream {stream}"] = [
+            f"{TRACE}stream{stream}_{name}" for name in ("state", "running", "waiting")
+        ]
+    for engine in timeline.engines:
+        trace[engine] = [
+            f"{TRACE}{engine}_{name}" for name in ("busy", "stream", "task_id", "started", "ended")
+        ]
+    for port, channels in PORTS.items():
+        for channel, fields in channels.items():
+            path = f"npu.{port}__{channel}"
+            trace[f"{port} {channel}"] = [
+                f"{path}__valid", f"{path}__ready",
+                *(f"{path}__payload.{field}" for field in fields),
+            ]  # fmt: skip
+    names = [name for group in trace.values() for name in group]
+    viewer_setup(file, Waveform(timeline.wave.path, signals=names), trace)

@@ -92,28 +92,29 @@ class Waveform:
         prefix: str | None = None,
     ) -> None:
         self.path = Path(path)
-        clock = self.PREFIX + self.CLOCK
-        chosen = None if signals is None else [clock, *(self.PREFIX + name for name in signals)]
-        pattern = None
-        if prefix is not None:
-            starts = re.escape(self.PREFIX + prefix)
-            pattern = [re.compile(f"{starts}|{re.escape(clock)}$")]
+        wanted = None
+        if signals is not None:
+            wanted = "|".join(f"{_pattern(name)}$" for name in (self.CLOCK, *signals))
+        elif prefix is not None:
+            wanted = f"{_pattern(prefix)}|{_pattern(self.CLOCK)}$"
+        chosen = wanted and [re.compile(f"{_pattern(self.PREFIX)}(?:{wanted})")]
         try:
-            self._vcd = VCDVCD(str(path), signals=chosen, signal_res=pattern)
+            self._vcd = VCDVCD(str(path), signal_res=chosen)
         except OSError as error:
             raise WaveError(f"cannot read {path}: {error.strerror}") from error
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise WaveError(f"{path} is no VCD file; record one with --vcd") from error
-        self._period = self._measure(clock)
+        self._period = self._measure()
         self._changes: dict[str, tuple[list[int], list[int]]] = {}
-        self._names = {
+        self._names: dict[str, str] = {
             name.removeprefix(self.PREFIX).replace("\\", ""): name for name in self._vcd.signals
         }
         if prefix is not None or (signals is not None and self.CLOCK not in signals):
             del self._names[self.CLOCK]
 
-    def _measure(self, clock: str) -> int:
+    def _measure(self) -> int:
         """Duration of a cycle, from the first edges of the clock."""
+        clock = self.PREFIX + self.CLOCK
         if not self._vcd.signals and not self._vcd.timescale:
             raise WaveError(f"{self.path} is no VCD file; record one with --vcd")
         edges = self._vcd[clock].tv[:3] if clock in self._vcd.signals else []
@@ -181,18 +182,22 @@ class Waveform:
 
     def reference(self, signal: str) -> str:
         """A signal as viewers know it: its full path and its bits."""
-        self._find(signal)
-        name = self._names[signal]
+        name = self._name(signal)
         width = int(self._vcd[name].size)
         return name + (f"[{width - 1}:0]" if width > 1 else "")
 
+    def _name(self, signal: str) -> str:
+        """The name of a signal in the file."""
+        if signal not in self._names:
+            raise WaveError(f"{self.path} has no signal {signal!r}")
+        return self._names[signal]
+
     def _find(self, signal: str) -> tuple[list[int], list[int]]:
         if signal not in self._changes:
-            if signal not in self._names:
-                raise WaveError(f"{self.path} has no signal {signal!r}")
+            name = self._name(signal)
             cycles: list[int] = []
             values: list[int] = []
-            for time, text in self._vcd[self._names[signal]].tv:
+            for time, text in self._vcd[name].tv:
                 if set(text) - set("01"):
                     continue
                 cycle, value = int(time) // self._period, int(text, 2)
@@ -207,10 +212,15 @@ class Waveform:
         return self._changes[signal]
 
 
+def _pattern(name: str) -> str:
+    """Finds a name of which the file may escape parts: those with the fields of a structure."""
+    return r"\\?" + re.escape(name).replace(r"\.", r"\.\\?")
+
+
 def viewer_setup(file: TextIO, wave: Waveform, groups: Mapping[str, Sequence[str]]) -> None:
     """Writes a GTKWave setup that shows groups of signals of `wave`, and fits others like it."""
     save = GTKWSave(file)
-    save.treeopen(wave.PREFIX.rstrip("."))
+    save.treeopen(wave.PREFIX[:-1])
     save.sst_expanded(True)
     for title, signals in groups.items():
         with save.group(title):

@@ -37,6 +37,9 @@ class Engine(Protocol):
     path below the board, as in a waveform ("npu.queue.head"), or given as objects.
     """
 
+    name: str
+    """What `sim.open` calls it."""
+
     @property
     def now(self) -> int:
         """The current cycle."""

@@ -32,6 +32,8 @@ class PysimEngine:
     clock_mhz: makes the time axis of waveforms.
     """
 
+    name = "pysim"
+
     def __init__(self, board: Any, *, clock_mhz: int = 1000) -> None:
         self._period = 10**9 // clock_mhz
         self._design: Design = Fragment.get(board, None).prepare()

@@ -59,6 +59,9 @@ def test_a_part_of_the_signals_can_be_read(record):
     some = Waveform(path, prefix="npu.s").signals
     assert {"npu.scratch", "npu.source", "npu.status"} <= set(some)
     assert all(name.startswith("npu.s") for name in some)
+    field = "npu.memory__ar__payload.addr"
+    assert Waveform(path, signals=[field]).signals == [field]
+    assert field in Waveform(path, prefix="npu.memory").signals
 
 
 def test_nothing_is_written_outside_a_window_of_cycles(record, opened):
