@@ -174,19 +174,24 @@ def _cut(length: int, block: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _load_table(shape: GemmShape, config: NpuConfig, plan: Plan) -> Iterator[Layout]:
+    """A CHANNEL reads a record for each column of the array, and reserved bits set are illegal:
+    the columns that the last tile does not have get its first record, over what was there."""
     size = ChannelRecord.BYTES
     for first, columns, tiles in _cut(shape.n, config.columns):
+        start = plan.table_start + first // config.columns * plan.table_words
+        used = -(-columns * size // config.word_bytes)
+        spare = (plan.table_words - used) // -(-size // config.word_bytes)
         yield Address(
             register=TABLE, source=Source.ARGUMENT, argument=INPUT_TABLE, offset=first * size
         )
-        yield Address(
-            register=TABLE_LOCAL,
-            offset=plan.table_start + first // config.columns * plan.table_words,
-        )
+        yield Address(register=TABLE_LOCAL, offset=start)
         yield Load(
             memory=TABLE, local=TABLE_LOCAL, rows=tiles, row_bytes=columns * size,
             pitch=config.columns * size,
         )  # fmt: skip
+        if spare:
+            yield Address(register=TABLE_LOCAL, offset=start + used)
+            yield Load(memory=TABLE, local=TABLE_LOCAL, rows=spare, row_bytes=size, pitch=0)
 
 
 def _operands(

@@ -22,6 +22,8 @@ from hw.regs.instruction import (
 )
 from rt.kernel.assembler import decode
 
+STALE = 0x5A
+
 
 class Deadlock(Exception):
     """A unit waits for a token that nobody gives."""
@@ -39,8 +41,9 @@ class KernelModel:
     def __init__(self, config, memory):
         self.config = config
         self.memory = memory
-        self.scratchpad = np.zeros((config.scratchpad_words, config.word_bytes), np.int8)
-        self.accumulators = np.zeros((config.accumulator_rows, config.columns), np.int32)
+        # What another kernel has left: nothing may depend on it.
+        self.scratchpad = np.full((config.scratchpad_words, config.word_bytes), STALE, np.int8)
+        self.accumulators = np.full((config.accumulator_rows, config.columns), STALE, np.int32)
         self.table = np.zeros((3, config.columns), np.int64)
         self.weights = None
         self.instructions = self.rows = self.macs = 0
@@ -176,6 +179,9 @@ class KernelModel:
         raw = self.scratchpad[local : local + words].tobytes()
         for column in range(self.config.columns):
             record = ChannelRecord.from_bytes(raw[column * size : column * size + size])
+            assert record == ChannelRecord(
+                bias=record.bias, multiplier=record.multiplier, shift=record.shift
+            ), "reserved bits are set"
             self.table[:, column] = record.bias, record.multiplier, record.shift
 
     def store(self, ins, memory, accumulators):
