@@ -99,6 +99,9 @@ class Waveform:
             wanted = f"{_pattern(prefix)}|{_pattern(self.CLOCK)}$"
         chosen = wanted and [re.compile(f"{_pattern(self.PREFIX)}(?:{wanted})")]
         try:
+            with self.path.open() as file:
+                if not file.read(4096).lstrip().startswith("$"):
+                    raise ValueError("no keyword begins the file")
             self._vcd = VCDVCD(str(path), signal_res=chosen)
         except OSError as error:
             raise WaveError(f"cannot read {path}: {error.strerror}") from error
