@@ -245,8 +245,8 @@ def info(
     out.print(sizes)
     out.print()
     registers = Table(
-        title="Register map (* privileged; fields: npu info --markdown)", title_justify="left", box=None,
-        pad_edge=False,
+        title="Register map (* privileged; fields: npu info --markdown)",
+        title_justify="left", box=None, pad_edge=False,
     )  # fmt: skip
     for name in ("address", "register", "bits", "access", "what"):
         registers.add_column(name, no_wrap=name != "what")

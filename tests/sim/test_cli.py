@@ -175,8 +175,8 @@ def test_digits_prints_predictions_and_equal_latencies(npu, reuse, folder, monke
         (f"{GEMM} --window 1:2",
          "--window 1:2 needs a waveform to be part of; give --vcd FILE too"),
         (f"{GEMM} --vcd x.vcd --window soon",
-         "the window is 'soon'; write FIRST:STOP in cycles, such as 120000:121000, or task:ID, "
-         "such as task:17"),
+         ("the window is 'soon'; write FIRST:STOP in cycles, such as 120000:121000, "
+          "or task:ID, such as task:17")),
         (f"{GEMM} --vcd x.vcd --window 9:9",
          "the window '9:9' is empty; its second cycle must be greater"),
         (f"{GEMM} --vcd no/x.vcd", "cannot write no/x.vcd: no is no folder; create it first"),
