@@ -129,8 +129,8 @@ def command(
 def digits(
     preset: Preset = "tiny",
     engine: Engine = "auto",
-    images: Annotated[int, typer.Option(metavar="N", help=f"How many, of {DIGITS}.")] = 8,
-    batch: Annotated[int, typer.Option(metavar="N", help="Images that one kernel takes.")] = 4,
+    images: Annotated[int, typer.Option(metavar="N", help=f"How many, of {DIGITS}.")] = 16,
+    batch: Annotated[int, typer.Option(metavar="N", help="Images that one kernel takes.")] = 8,
     vcd: Annotated[
         Path | None,
         typer.Option(
