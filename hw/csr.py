@@ -68,7 +68,8 @@ class Csr(wiring.Component):
     so at best every second cycle.
 
     A write is answered SLVERR and has no effect if the register is RO or CONST, if a strobe is
-    missing, or if the register is privileged and AWPROT says otherwise. An address where there
+    missing, if the register is privileged and AWPROT says otherwise, or if a field is not `below`
+    the size that it names. An address where there
     is no register, or not a multiple of 4, is answered DECERR. Reserved bits stay zero whatever
     is written.
 
@@ -173,6 +174,10 @@ class Csr(wiring.Component):
                 allowed = data.strb == 0xF
                 if register.PRIVILEGED:
                     allowed &= address.prot[PRIVILEGED_BIT]
+                for field in register.FIELDS:
+                    if field.below is not None and field.offset // 32 == word:
+                        written = data.data[field.offset % 32 :][: field.width]
+                        allowed &= written < getattr(self.config, field.below)
                 with m.If(allowed):
                     m.d.sync += [b.p.resp.eq(axi.Response.OKAY), effective.eq(1)]
                     half = port.value.as_value().word_select(word, 32)

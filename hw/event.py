@@ -43,14 +43,12 @@ class EventUnit(wiring.Component):
     Members
     -------
     records: from the scheduler; taken in the cycle in which it is offered.
-    register: from the control register; waits while `records` is valid. A slot that does not
-        exist is ignored, with a pulse of `misuse`.
+    register: from the control register, of slots that exist; waits while `records` is valid.
     waiters: heads of the streams.
     cycle: now.
     select: slot that `selected` shows one cycle later; 0 for one that does not
         exist. A record is seen there from two cycles after it was taken.
     recorded: pulses in the cycle in which a record is taken; record: which.
-    misuse: pulses in the cycle in which a record by register is refused.
     """
 
     def __init__(self, config):
@@ -64,7 +62,6 @@ class EventUnit(wiring.Component):
             "selected": Out(EventState),
             "recorded": Out(1),
             "record": Out(struct(EventWord)),
-            "misuse": Out(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -78,10 +75,7 @@ class EventUnit(wiring.Component):
             self.records.ready.eq(1),
             self.register.ready.eq(~self.records.valid),
             record.eq(Mux(self.records.valid, self.records.p, self.register.p)),
-            self.misuse.eq(
-                self.register.valid & self.register.ready & ~self._exists(self.register.p.slot)
-            ),
-            self.recorded.eq((self.records.valid | self.register.valid) & ~self.misuse),
+            self.recorded.eq(self.records.valid | self.register.valid),
         ]
         self._keep_maximum(m, slots, write, record)
         self._look_up(m, slots, write, record)
@@ -89,12 +83,9 @@ class EventUnit(wiring.Component):
         show = slots.read_port(transparent_for=(write,))
         shown = Signal()
         m.d.comb += [show.en.eq(1), show.addr.eq(self.select)]
-        m.d.sync += shown.eq(self._exists(self.select))
+        m.d.sync += shown.eq(self.select < self.config.events)
         m.d.comb += self.selected.eq(Mux(shown, show.data, 0))
         return m
-
-    def _exists(self, slot):
-        return slot < self.config.events
 
     def _keep_maximum(self, m, slots, write, record):
         """Reads the slot in the cycle of the record, compares and writes in the next one."""

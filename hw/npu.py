@@ -17,15 +17,10 @@ from .pmu import Pmu
 from .queues.completion import CompletionWriter
 from .queues.queue import SubmissionQueues
 from .regs.descriptor import EventWord
-from .regs.fault import FaultCause
 from .regs.pmu import PmuEvent
 from .schedule.scheduler import Scheduler
 
 __all__ = ["Npu"]
-
-REGISTER_ENGINE = 0xFD
-"""Engine number of a fault of the event unit's register."""
-NO_STREAM = 0xFF
 
 
 class Npu(wiring.Component):
@@ -59,7 +54,7 @@ class Npu(wiring.Component):
         m.submodules.events = self.events = EventUnit(config)
         m.submodules.scheduler = self.scheduler = Scheduler(config)
         m.submodules.completion = self.completion = CompletionWriter(config)
-        m.submodules.faults = self.faults = FaultCapture(config, len(config.engines) + 2)
+        m.submodules.faults = self.faults = FaultCapture(config, len(config.engines) + 1)
         m.submodules.pmu = self.pmu = Pmu(config)
         m.submodules.hint = self.hint = PrefetchHint(config)
         self.copies = [Dma(config) for _ in range(config.copy_channels)]
@@ -188,17 +183,10 @@ class Npu(wiring.Component):
     def _contexts(self, m):
         """Completion rings, faults and interrupts of each context."""
         faults, completion = self.faults, self.completion
-        misuse = faults.events[-1]
         sources = [*self.scheduler.faults, completion.fault]
-        for event, source in zip(faults.events, sources, strict=False):
+        for event, source in zip(faults.events, sources, strict=True):
             m.d.comb += event.eq(source)
-        m.d.comb += [
-            faults.cycle.eq(self.pmu.cycle),
-            misuse.valid.eq(self.events.misuse),
-            misuse.stream.eq(NO_STREAM),
-            misuse.engine.eq(REGISTER_ENGINE),
-            misuse.report.cause.eq(FaultCause.EVENT_MISUSE),
-        ]
+        m.d.comb += faults.cycle.eq(self.pmu.cycle)
         pending = Signal(self.config.contexts)
         for c, registers in enumerate(self.csr.contexts):
             queue, record = completion.queues[c], faults.records[c]

@@ -116,7 +116,7 @@ class EngineStatus(Register, offset=0x038, access=RO):
 class EventRecord(Register, offset=0x000, access=WO):
     """Records an event by register, for a stream that has nothing pending."""
 
-    slot = Field(12, "Event slot.")
+    slot = Field(12, "Event slot; SLVERR if the device does not have it.", below="events")
     generation = Field(20, "Generation.")
 
 

@@ -33,6 +33,7 @@ class Field:
     enum: the names of its codes, if they are enumerated. Any other code is refused.
     signed: two's complement.
     reset: the value when nothing is given.
+    below: name of the `NpuConfig` size that it must stay below. The device checks it.
     """
 
     count = 1
@@ -45,12 +46,14 @@ class Field:
         enum: type[enum.IntEnum] | None = None,
         signed: bool = False,
         reset: int = 0,
+        below: str | None = None,
     ) -> None:
         self.width = width
         self.doc = doc
         self.enum = enum
         self.signed = signed
         self.reset = reset
+        self.below = below
         self.name = ""
         self.offset = 0  # bits; set by Layout
 

@@ -23,6 +23,7 @@ from hw.regs.registers import (
     WINDOW,
     Cycle,
     Doorbell,
+    EventRecord,
     EventTime,
     FaultTask,
     Identity,
@@ -53,6 +54,15 @@ def port_of(csr, register, path):
     member, index = path
     block = getattr(csr, member)
     return getattr(block[index] if isinstance(block, list) else block, register_name(register))
+
+
+def in_range(register, raw):
+    """Whether the fields written stay below the sizes that they name."""
+    return all(
+        field.unpack(raw >> field.offset) < getattr(CONFIG, field.below)
+        for field in register.FIELDS
+        if field.below is not None
+    )
 
 
 async def write(ctx, bus, address, value, *, strb=0xF, prot=1, wait=(0, 0, 0)):
@@ -181,6 +191,7 @@ def test_random_accesses_agree_with_the_model():
                 prot = rng.getrandbits(3)
                 allowed = strb == 0xF and (prot & 1 or not register.PRIVILEGED)
                 allowed = allowed and access not in (Access.RO, Access.CONST)
+                allowed = allowed and in_range(register, value << shift)
                 pulses.clear()
                 response = await write(
                     ctx, csr.control, address, value, strb=strb, prot=prot, wait=wait
@@ -339,6 +350,20 @@ def test_privileged_registers_refuse_plain_writes():
         assert await write(ctx, csr.control, address, 0x1000, prot=0b001) == OKAY
         assert await read(ctx, csr.control, address) == (0x1000, OKAY)
         assert pulses == [(WindowBase, ("windows", 5))]
+
+    simulate(bench)
+
+
+def test_a_record_of_a_slot_that_does_not_exist_is_refused_whole():
+    async def bench(ctx, csr, pulses):
+        address = EVENT.address(EventRecord)
+        for slot in (CONFIG.events, CONFIG.events + 3, 4095):
+            word = EventRecord(slot=slot, generation=1).to_int()
+            assert await write(ctx, csr.control, address, word) == SLVERR
+        assert pulses == []
+        word = EventRecord(slot=CONFIG.events - 1, generation=1).to_int()
+        assert await write(ctx, csr.control, address, word) == OKAY
+        assert pulses == [(EventRecord, ("event", 0))]
 
     simulate(bench)
 

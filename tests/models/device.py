@@ -175,6 +175,10 @@ class ModelDevice:
     def _write(self, register, index, word, value):
         if register.ACCESS in (Access.RO, Access.CONST):
             raise TransportError(f"SLVERR: {register.__name__} is read only")
+        for field in register.FIELDS:
+            written = field.unpack(value << 32 * word >> field.offset)
+            if field.below is not None and written >= getattr(self.config, field.below):
+                raise TransportError(f"SLVERR: {register.__name__}.{field.name} is {written}")
         old = self.get(register, index).to_int()
         if register.ACCESS is Access.W1C:
             new = old & ~value
@@ -189,8 +193,7 @@ class ModelDevice:
         """A write-only register was written."""
         match order:
             case EventRecord():
-                if order.slot < self.config.events:
-                    self.tasks.record(order.slot, order.generation)
+                self.tasks.record(order.slot, order.generation)
             case StreamCommand():
                 self.tasks.command(self.tasks.streams[index], order)
             case Doorbell():
