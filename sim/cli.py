@@ -453,7 +453,10 @@ def _check_writable(path: Path | None) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; returns 0: done, 1: a check or the device failed, 2: bad input."""
+    """Runs the command; returns 0: done, 1: a check or the device failed, 2: bad input.
+
+    130 after an interrupt from the keyboard.
+    """
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given in ([], ["run"]):
         given.append("--help")

@@ -113,6 +113,16 @@ def test_exhausted_memory_is_bad_input(npu, reuse, folder):
     assert result.complaint.endswith("[207001]")
 
 
+def test_an_interrupt_from_the_keyboard_ends_with_130(npu, reuse, matrices, monkeypatch, folder):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sim.cli, "run_gemm", interrupted)
+    result = npu(GEMM)
+    assert (result.status, result.out, result.err) == (130, "", "")
+    assert not (folder / "c.npy").exists()
+
+
 def test_progress_shows_simulated_cycles_on_a_terminal(npu, reuse, matrices, monkeypatch, machine):
     screen = io.StringIO()
     monkeypatch.setattr(sim.cli, "err", Console(file=screen, force_terminal=True, width=80))
