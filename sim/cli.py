@@ -1,32 +1,16 @@
-"""The `npu` command: parses, calls, prints.
-
-Results go to stdout; progress, on a terminal only, and errors to stderr.
-"""
+"""The `npu` command: parses, calls, prints."""
 
 from __future__ import annotations
 
-import json
-import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
-import numpy.typing as npt
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
 from rich.table import Table
-from rich.text import Text
 
 from hw.config import PRESETS, ConfigError, NpuConfig
 from hw.regs.export import c_header, markdown, systemrdl
@@ -42,6 +26,17 @@ from rt.kernel.assembler import assemble, decode, disassemble
 
 from . import __version__
 from .board.config import BoardConfig
+from .console import (
+    InputError,
+    check_writable,
+    complain,
+    err,
+    load_matrix,
+    out,
+    print_rows,
+    progress,
+    read,
+)
 from .jobs import Row, run_digits, run_gemm
 from .link import ENGINES, SimTransport
 from .link import open as open_simulation
@@ -58,15 +53,8 @@ app = typer.Typer(
 run = typer.Typer(help="Run a job on a simulated NPU.")
 app.add_typer(run, name="run")
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
-
 DIGITS = 1797
 """Images that `npu run digits` has."""
-
-
-class InputError(NpuError):
-    """A file or option that the command cannot use."""
 
 
 BAD_INPUT = (
@@ -155,9 +143,9 @@ def digits(
         raise InputError("--no-vcd goes with neither --vcd nor --window; leave one out")
     if vcd is None and not no_vcd:
         vcd = Path("waves" if Path("waves").is_dir() else ".") / "digits.vcd"
-    _check_writable(json_file)
+    check_writable(json_file)
     with _machine(preset, engine, vcd, window, latency, stall, seed) as transport:
-        with _progress("classifying", images, transport) as step:
+        with progress("classifying", images, transport) as step:
             measured = vcd if window is None else None
             report = run_digits(transport, images=images, batch=batch, vcd=measured, progress=step)
     predictions = report.run.inference.predictions
@@ -197,20 +185,20 @@ def gemm_command(
     json_file: Json = None,
 ) -> None:
     """Multiply two int8 matrices."""
-    left, right = _load("a", a), _load("b", b)
+    left, right = load_matrix("a", a), load_matrix("b", b)
     if left.shape[1] != right.shape[0]:
         raise InputError(
             f"a is {left.shape[0]} × {left.shape[1]} and b {right.shape[0]} × {right.shape[1]}; "
             "a needs as many columns as b has rows"
         )
-    _check_writable(out_file)
-    _check_writable(json_file)
+    check_writable(out_file)
+    check_writable(json_file)
     with _machine(preset, engine, vcd, window, latency, stall, seed) as transport:
-        with _progress("multiplying", None, transport):
+        with progress("multiplying", None, transport):
             report = run_gemm(transport, left, right)
     with out_file.open("wb") as file:
         np.save(file, report.result)
-    out.print(f"result: {out_file}\n", soft_wrap=True)
+    out.print(f"result: {out_file}\n", markup=False, soft_wrap=True)
     _report(transport, preset, report.rows(), json_file, vcd, window)
 
 
@@ -273,16 +261,16 @@ def asm(
 ) -> None:
     """Assemble a kernel text, for --preset where the text has no .fingerprint."""
     try:
-        text = _read(source).decode()
+        text = read(source).decode()
     except UnicodeDecodeError:
         raise InputError(f"{source} is no text; npu disasm reads binaries") from None
     binary = assemble(text, NpuConfig.preset(preset).fingerprint)
-    _check_writable(target)
+    check_writable(target)
     target.write_bytes(binary)
     header, words = decode(binary)
     out.print(
         f"{target}: {len(binary)} bytes, {len(words)} instructions, "
-        f"for fingerprint {header.fingerprint:#010x}", soft_wrap=True,
+        f"for fingerprint {header.fingerprint:#010x}", markup=False, soft_wrap=True,
     )  # fmt: skip
 
 
@@ -297,11 +285,11 @@ def disasm(
     ] = None,
 ) -> None:
     """Disassemble a kernel binary; npu asm gives the very same binary back."""
-    text = disassemble(_read(source))
+    text = disassemble(read(source))
     if target is None:
         sys.stdout.write(text)
     else:
-        _check_writable(target)
+        check_writable(target)
         target.write_text(text, encoding="utf-8")
 
 
@@ -318,7 +306,7 @@ def wave(
     if gtkw is None:
         print_timeline(timeline, out)
         return
-    _check_writable(gtkw)
+    check_writable(gtkw)
     with gtkw.open("w", encoding="utf-8") as setup:
         write_viewer_setup(timeline, setup)
 
@@ -331,7 +319,7 @@ def _machine(
     """A simulated NPU. An older file in place of the waveform is removed."""
     if window is not None and vcd is None:
         raise InputError(f"--window {window} needs a waveform to be part of; give --vcd FILE too")
-    _check_writable(vcd)
+    check_writable(vcd)
     changes = {} if latency is None else {"device_latency": latency, "host_latency": latency}
     board = BoardConfig(stall=stall, seed=seed, **changes)
     with err.status(f"building {preset} …"):
@@ -340,33 +328,6 @@ def _machine(
         vcd.unlink(missing_ok=True)
     with closing(transport):
         yield transport
-
-
-class _Cycles(ProgressColumn):
-    """Simulated cycles, read whenever the bar is drawn."""
-
-    def __init__(self, transport: SimTransport) -> None:
-        super().__init__()
-        self._transport = transport
-
-    def render(self, task: Any) -> Text:
-        return Text(f"{self._transport.now():,} cycles", "cyan")
-
-
-@contextmanager
-def _progress(
-    text: str, total: int | None, transport: SimTransport
-) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr; yields a function that takes how much is done."""
-    count = [] if total is None else [MofNCompleteColumn()]
-    columns = [
-        TextColumn("{task.description}"), BarColumn(), *count, _Cycles(transport),
-        TimeElapsedColumn(),
-    ]  # fmt: skip
-    with Progress(*columns, console=err, disable=not err.is_terminal) as bar:
-        task = bar.add_task(text, total=total)
-        yield lambda done: bar.update(task, completed=done)
-        bar.update(task, total=total or 1, completed=total or 1)
 
 
 def _report(
@@ -384,72 +345,17 @@ def _report(
         *figures,
         Row("simulated in all", transport.now(), "cycles"),
     ]
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for justify in ("left", "right", "left", "left", "left"):
-        table.add_column(justify=justify)
-    for row in rows:
-        value = f"{row.value:,}" if isinstance(row.value, int) else str(row.value)
-        target = f"target {row.target}" if row.target else ""
-        table.add_row(
-            row.name, value, row.unit, f"[dim]{row.note}[/]",
-            f"[dim]{target}[/]" if row.met else f"[red]{target}, missed[/]",
-        )  # fmt: skip
-    out.print(table)
-    if file is not None:
-        text = json.dumps([row.as_dict() for row in rows], indent=1, ensure_ascii=False)
-        file.write_text(text + "\n", encoding="utf-8")
+    print_rows(rows, file)
     if vcd is not None:
         if not vcd.exists():
             raise InputError(
                 f"--window {window} recorded nothing in {transport.now()} cycles; choose cycles "
                 "below that, or a task that npu wave shows for a whole recording"
             )
-        out.print(f"\nwaveform: {vcd} (npu wave {vcd})", soft_wrap=True)
+        out.print(f"\nwaveform: {vcd} (npu wave {vcd})", markup=False, soft_wrap=True)
     if missed := [row.name for row in rows if not row.met]:
-        _complain(f"target missed: {'; '.join(missed)}")
+        complain(f"target missed: {'; '.join(missed)}")
         raise typer.Exit(1)
-
-
-def _load(name: str, path: Path) -> npt.NDArray[np.int8]:
-    """An int8 matrix from a .npy file, in C order."""
-    start = _read(path, 6)
-    if start[:2] == b"PK":
-        raise InputError(f"--{name} {path} is an archive; numpy.save writes a single array")
-    if start != np.lib.format.MAGIC_PREFIX:
-        raise InputError(f"--{name} {path} is no .npy file; write it with numpy.save")
-    try:
-        array = np.load(path, allow_pickle=False)
-    except Exception as error:  # numpy's reader raises whatever a damaged header leads to
-        raise InputError(
-            f"--{name} {path} is a damaged .npy file ({error}); write it with numpy.save"
-        ) from None
-    if array.dtype != np.int8:
-        raise InputError(f"--{name} {path} has dtype {array.dtype}; convert it to int8")
-    if array.ndim != 2 or not array.size:
-        raise InputError(
-            f"--{name} {path} has shape {array.shape}; two dimensions of at least 1 are needed"
-        )
-    return np.ascontiguousarray(array)
-
-
-def _read(path: Path, size: int = -1) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(size)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; name a file") from None
-
-
-def _check_writable(path: Path | None) -> None:
-    """Before anything long runs: a file can be written there."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise InputError(f"cannot write {path}: it is a folder; name a file in it")
-    if not path.parent.is_dir():
-        raise InputError(f"cannot write {path}: {path.parent} is no folder; create it first")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise InputError(f"cannot write {path}: permission denied; name another file")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -465,19 +371,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         path = "npu" if context is None else context.command_path
-        _complain(f"{error.format_message().rstrip('.')}; {path} --help shows what it takes")
+        complain(f"{error.format_message().rstrip('.')}; {path} --help shows what it takes")
         return 2
     except BAD_INPUT as error:
-        _complain(error)
+        complain(error)
         return 2
     except OSError as error:
-        _complain(f"{error.filename}: {error.strerror}" if error.filename else error)
+        complain(f"{error.filename}: {error.strerror}" if error.filename else error)
         return 2
     except NpuError as error:
-        _complain(error)
+        complain(error)
         return 1
-
-
-def _complain(error: object) -> None:
-    """One line on stderr, whatever the message holds."""
-    err.print(f"npu: {' '.join(str(error).split())}", style="red", markup=False, soft_wrap=True)

@@ -190,7 +190,7 @@ def print_timeline(timeline: Timeline, console: Console) -> None:
     chart = _Chart(first, last, max(24, console.width - label - 1))
     console.print(
         f"{timeline.wave.path}: cycles {first} … {last}, "
-        f"one column is {_cycles(chart.step)}", soft_wrap=True,
+        f"one column is {_cycles(chart.step)}", markup=False, soft_wrap=True,
     )  # fmt: skip
 
     def show(name: str, row: str, style: str) -> None:
@@ -214,7 +214,7 @@ def print_timeline(timeline: Timeline, console: Console) -> None:
         show("faults", chart.row((cycle, cycle + 1, "✗") for cycle, _ in timeline.faults), "red")
     console.print(
         "engines: the stream they work for; streams: █ runs, · waits for an event\n",
-        style="dim", soft_wrap=True,
+        style="dim", markup=False, soft_wrap=True,
     )  # fmt: skip
     console.print(_tasks_table(timeline))
 

@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 import sim.cli
+import sim.console
 import sim.jobs
 from hw.config import PRESETS, NpuConfig
 from hw.regs.export import c_header, markdown, systemrdl
@@ -74,6 +75,9 @@ def test_gemm_writes_the_product_and_prints_and_saves_its_figures(npu, reuse, ma
     assert re.search(r"^ +\d+ +1 +core0 +\d+ +\d+ +" + str(cycles["value"]), shown.out, re.M)
     assert max(map(len, shown.out.splitlines())) <= 80
 
+    (folder / "[red].vcd").write_bytes((folder / "run.vcd").read_bytes())
+    assert npu("wave [red].vcd").out.startswith("[red].vcd: cycles 0 … ")
+
     again = npu(f"{GEMM} --vcd run.vcd --window task:99")
     assert again.status == 2
     assert "equal to numpy" in again.out
@@ -125,7 +129,7 @@ def test_an_interrupt_from_the_keyboard_ends_with_130(npu, reuse, matrices, monk
 
 def test_progress_shows_simulated_cycles_on_a_terminal(npu, reuse, matrices, monkeypatch, machine):
     screen = io.StringIO()
-    monkeypatch.setattr(sim.cli, "err", Console(file=screen, force_terminal=True, width=80))
+    monkeypatch.setattr(sim.console, "err", Console(file=screen, force_terminal=True, width=80))
     assert npu(GEMM).status == 0
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
     assert f"{machine.now():,} cycles" in text.splitlines()[-1]
@@ -272,7 +276,7 @@ def test_files_that_hold_no_array_are_refused(npu, matrices, folder):
 
 
 def test_a_file_that_must_not_be_written_is_refused(npu, matrices, monkeypatch):
-    monkeypatch.setattr(sim.cli.os, "access", lambda path, mode: mode != os.W_OK)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
     result = npu(GEMM)
     assert result.complaint == "cannot write c.npy: permission denied; name another file"
     assert result.status == 2
