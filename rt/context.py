@@ -153,13 +153,14 @@ class Context:
     def collect(self) -> None:
         """Takes the completion entries that are in host memory.
 
-        The device is told each time when half of the ring was taken, so always when it is full.
+        One of a task that is not pending any more, as it was dropped, is no new fault. The
+        device is told each time when half of the ring was taken, so always when it is full.
         """
         by_number = {stream.number: stream for stream in self.streams}
         for entry in self._ring.take():
-            if entry.stream in by_number:
-                by_number[entry.stream].completed(entry)
-            if entry.status not in (FaultCause.NONE, FaultCause.ABORTED):
+            stream = by_number.get(entry.stream)
+            pending = stream is not None and stream.completed(entry)
+            if pending and entry.status not in (FaultCause.NONE, FaultCause.ABORTED):
                 self._inspect(entry)
         if self._ring.head - self._acknowledged >= self._ring.entries // 2:
             self._acknowledged = self._ring.head

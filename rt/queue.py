@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Self
 
 from hw.regs.descriptor import Completion, EventWord, FailureMode, Sqe, TaskType
+from hw.regs.fault import FaultCause
 from hw.regs.registers import (
     ArgsBase,
     Doorbell,
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["Queue"]
 
 INDEX = 1 << 32
+UNREADABLE = (
+    FaultCause.CHECKSUM, FaultCause.ACCESS_VIOLATION, FaultCause.BUS_SLAVE_ERROR,
+    FaultCause.BUS_DECODE_ERROR,
+)  # fmt: skip
+"""What is wrong with a submission-queue entry whose contents mean nothing."""
 
 
 class Queue:
@@ -152,12 +158,21 @@ class Queue:
         known = (self.ended - self._origin) % INDEX
         return self.ended + (self._driver.read(Head, self.number).head - known) % INDEX
 
-    def completed(self, entry: Completion) -> None:
-        """A completion entry: its task has ended, and all before it."""
+    def completed(self, entry: Completion) -> bool:
+        """A completion entry: its task has ended, and all before it.
+
+        Returns whether that task was pending. Of an entry that the device could not read, the
+        number means nothing, and no task is taken as ended.
+        """
+        if entry.status in UNREADABLE and self._driver.engine_name(entry.engine) == "queue":
+            return False
+        known = False
         while self._pending and self._pending[0].id <= entry.task_id:
             task = self._pending.popleft()
             self.ended += 1
-            task.end(entry if task.id == entry.task_id else None)
+            known = task.id == entry.task_id
+            task.end(entry if known else None)
+        return known
 
     def describe(self) -> str:
         """What the stream is doing and what it waits for, from its registers."""

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from hw.config import HOST_BASE
-from hw.regs.descriptor import CopyPayload, Sqe, TaskType
+from hw.regs.descriptor import Completion, CopyPayload, Sqe, TaskType
 from hw.regs.fault import FaultCause
 from rt import FailureMode
 from rt.errors import FAULT_CODES, DeviceFault, FaultRecord
@@ -81,6 +81,23 @@ def test_recovery_starts_anew(session):
     stream.record(event)
     assert (other.download(buffer).result() == 2).all()
     session.synchronise()
+
+
+def test_an_entry_that_comes_after_recovery_is_no_new_fault(session):
+    stream = session.stream()
+    task = stream.launch(session.load(binary(TRAP, session.device.config)))
+    with pytest.raises(DeviceFault):
+        stream.synchronise()
+    session.recover()
+    ring = session._ring
+    late = Completion(
+        task_id=task.id, stream=stream.number, status=FaultCause.ILLEGAL_INSTRUCTION, phase=1
+    )
+    place = ring.base + ring.head * Completion.BYTES
+    session.device.driver.transport.write_host(place, late.to_bytes())
+    session.collect()
+    assert ring.base + ring.head * Completion.BYTES > place
+    assert not session.failed
 
 
 def test_a_fault_never_reaches_another_session(device):
