@@ -154,6 +154,7 @@ class Npu(wiring.Component):
         connect(m, scheduler.retirements, self.completion.entries)
         m.d.comb += [
             scheduler.room.eq(self.completion.room),
+            scheduler.outside.eq(self.completion.fault),
             scheduler.cycle.eq(self.pmu.cycle),
             scheduler.watchdog.eq(self.csr.device.watchdog.value.cycles),
             scheduler.deltas.eq(self.pmu.deltas),

@@ -51,6 +51,8 @@ class Scheduler(wiring.Component):
     deltas: what the eight counters added since then.
     faults: of the engines, in their order; the last is that of the queues: bad heads (with their
         task) and overruns (without one), one a cycle.
+    outside: a fault of another unit. It stops streams as any does, unless its stream has gone to
+        another context since.
     busy: which of `config.engines` have a task. tasks: what it is, while busy.
     started, ended: as their engines say.
     retired: pulse: a task retired. blocked: which streams wait for an event and run nothing.
@@ -73,6 +75,7 @@ class Scheduler(wiring.Component):
             "marks": Out(engines),
             "deltas": In(data.ArrayLayout(data.ArrayLayout(unsigned(32), 8), engines)),
             "faults": Out(FaultEvent).array(engines),
+            "outside": In(FaultEvent),
             "busy": Out(engines),
             "tasks": Out(Ticket).array(engines),
             "started": Out(engines),
@@ -175,8 +178,9 @@ class Scheduler(wiring.Component):
                     queue.report.cause.eq(FaultCause.QUEUE_OVERRUN),
                 ]
         modes = Array(lifecycle.registers.failure_mode for lifecycle in lifecycles)
-        for fault in reversed(self.faults):
-            with m.If(fault.valid):
+        owners = Array(lifecycle.registers.context for lifecycle in lifecycles)
+        for fault in reversed([*self.faults, self.outside]):
+            with m.If(fault.valid & (owners[fault.stream] == fault.context)):
                 for s, lifecycle in enumerate(lifecycles):
                     shared = modes[fault.stream] & (lifecycle.registers.context == fault.context)
                     with m.If((fault.stream == s) | shared):

@@ -226,6 +226,25 @@ def test_a_fault_stops_its_stream_or_its_whole_context(harness, mode):
     harness.run(behaviour)
 
 
+@pytest.mark.parametrize("mode", [0, 1])
+def test_a_fault_from_outside_stops_streams_unless_the_context_has_changed(harness, mode):
+    async def behaviour(machine):
+        for s, context in enumerate((0, 1, 0, 1)):
+            await machine.start(s, context=context, failure_mode=mode)
+        for context, stopped in ((0, ()), (1, (1, 3) if mode else (1,))):
+            fault = {"valid": 1, "context": context, "stream": 1,
+                     "report": {"cause": FaultCause.BUS_SLAVE_ERROR}}  # fmt: skip
+            machine.ctx.set(machine.scheduler.outside, fault)
+            await machine.step()
+            machine.ctx.set(machine.scheduler.outside, {"valid": 0})
+            states = [machine.state(s) for s in range(4)]
+            assert [s for s in range(4) if states[s] == StreamState.STOPPED] == list(stopped)
+            assert set(states) <= {StreamState.STOPPED, StreamState.ACTIVE}
+        assert machine.status(1, "cause") == FaultCause.BUS_SLAVE_ERROR
+
+    harness.run(behaviour)
+
+
 @pytest.mark.parametrize(
     ("cause", "delay"), [(FaultCause.TASK_TIMEOUT, 1024), (FaultCause.WATCHDOG, 51)]
 )
