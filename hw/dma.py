@@ -1,16 +1,15 @@
 """Copy engine: MEMCPY and MEMSET, rows of any alignment."""
 
-from amaranth import Array, Assert, Cat, Module, Mux, ResetInserter, Signal
+from amaranth import Assert, Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, fifo, wiring
 from amaranth.lib.wiring import Out
 
 from .bus.beats import BeatSplitter, span_layout
 from .bus.funnel import ByteFunnel, piece_layout
 from .bus.pattern import BurstGenerator
-from .interface import EngineSignature, ReadPort, Status, WritePort
+from .interface import EngineSignature, ReadPort, Status, WritePort, access_cause
 from .layout import struct
 from .regs.descriptor import CopyPayload, TaskType
-from .regs.fault import FaultCause
 
 __all__ = ["Dma"]
 
@@ -209,10 +208,6 @@ class Dma(wiring.Component):
         issued = Signal()
         status = Signal(Status)
         report = engine.fault.report
-        causes = Array([
-            FaultCause.NONE, FaultCause.ACCESS_VIOLATION,
-            FaultCause.BUS_SLAVE_ERROR, FaultCause.BUS_DECODE_ERROR,
-        ])  # fmt: skip
         m.d.comb += [
             write.responses.ready.eq(1),
             issued.eq(Mux(filling, write.issued, read.issued)),
@@ -254,7 +249,7 @@ class Dma(wiring.Component):
                 ]
                 with m.If(engine.fault.valid):
                     m.d.comb += [
-                        report.cause.eq(causes[status.as_value()]),
+                        report.cause.eq(access_cause(status)),
                         report.write.eq(~read_failed),
                         report.address.eq(Mux(
                             read_failed, read.beats.p.address, write.responses.p.address

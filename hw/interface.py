@@ -6,18 +6,19 @@ client never sees IDs, 4 KiB borders (its bursts respect `NpuConfig.burst_bytes`
 others. Engines take tasks from the scheduler through `EngineSignature`.
 """
 
-from amaranth import unsigned
+from amaranth import Mux, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import ADDRESS_BITS
 from .layout import struct
 from .regs.descriptor import EventWord, Sqe
+from .regs.fault import FaultCause
 
 __all__ = [
     "ArgumentPort", "BurstRequest", "EngineSignature", "FaultEvent", "FaultSignature", "Head",
     "ReadPort", "Report", "Retirement", "Status", "Task", "WaiterSignature", "WritePort",
-    "WriteResponse", "read_beat", "write_beat",
+    "WriteResponse", "access_cause", "read_beat", "write_beat",
 ]  # fmt: skip
 
 
@@ -28,6 +29,14 @@ class Status(enum.Enum, shape=2):
     DENIED = 1
     SLVERR = 2
     DECERR = 3
+
+
+def access_cause(status):
+    """The FaultCause of an access that ended with `status`; NONE for OKAY."""
+    first = FaultCause.ACCESS_VIOLATION - Status.DENIED.value
+    assert FaultCause.BUS_SLAVE_ERROR == first + Status.SLVERR.value
+    assert FaultCause.BUS_DECODE_ERROR == first + Status.DECERR.value
+    return Mux(status == Status.OKAY, FaultCause.NONE, first + status.as_value())
 
 
 class BurstRequest(data.Struct):

@@ -7,6 +7,7 @@ from typing import TypeVar, cast
 
 from hw.config import NpuConfig
 from hw.regs.capability import SIZES, config_from
+from hw.regs.fault import FaultUnit
 from hw.regs.instruction import ISA_VERSION
 from hw.regs.register import Access, Block, Register
 from hw.regs.registers import (
@@ -46,7 +47,6 @@ R = TypeVar("R", bound=Register)
 BLOCKS: dict[type[Register], Block] = {
     register: block for block in REGISTER_MAP for register in block
 }
-SPECIAL_ENGINES = {0xFE: "queue", 0xFF: "completion"}
 FAULT_REGISTERS: tuple[type[Register], ...] = (
     FaultStatus, FaultTask, FaultTime, FaultAddress, FaultStartPc, FaultPc,
     FaultInstructionLow, FaultInstructionHigh, FaultState,
@@ -155,7 +155,8 @@ class Driver:
         """Name of an engine by its number in fault records and completion entries."""
         if number < len(self.config.engines):
             return self.config.engines[number]
-        return SPECIAL_ENGINES.get(number, f"engine {number}")
+        units = {unit.value: unit.name.lower() for unit in FaultUnit}
+        return units.get(number, f"engine {number}")
 
     def fault(self, context: int) -> FaultRecord | None:
         """The first fault of a context since the last clear."""

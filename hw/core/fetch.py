@@ -8,9 +8,8 @@ from ..bus.funnel import ByteFunnel
 from ..bus.pattern import BurstGenerator
 from ..config import ADDRESS_BITS
 from ..crc import Crc32
-from ..interface import ReadPort, Status
+from ..interface import ReadPort, Status, access_cause
 from ..layout import struct
-from ..queues.decode import access_cause
 from ..regs.fault import FaultCause
 from ..regs.instruction import ISA_VERSION, KERNEL_MAGIC, KernelHeader
 from ..regs.layout import Reserved

@@ -7,9 +7,8 @@ from amaranth.lib.wiring import Out
 
 from ..bus.funnel import ByteFunnel
 from ..bus.pattern import BurstGenerator
-from ..interface import ReadPort, Status
+from ..interface import ReadPort, Status, access_cause
 from ..layout import struct
-from ..queues.decode import access_cause
 from ..regs.fault import FaultCause
 from ..regs.instruction import Load
 from .operation import LocalWrite, UnitSignature

@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import Out, connect, flipped
 
-from ..interface import Status, WritePort
+from ..interface import Status, WritePort, access_cause
 from ..regs.fault import FaultCause
 from ..regs.instruction import ChannelRecord, Opcode, OutputFormat, Store
 from ..regs.layout import Reserved
@@ -291,18 +291,12 @@ class StoreUnit(wiring.Component):
             with m.If(response.valid & (response.status != Status.OKAY)):
                 m.d.comb += [
                     fault.valid.eq(1),
+                    fault.cause.eq(access_cause(response.status)),
                     fault.address.eq(response.address),
                     fault.write.eq(1),
                     fault.index.eq(origin.index),
                     fault.word.eq(origin.word),
                 ]
-                with m.Switch(response.status):
-                    with m.Case(Status.DENIED):
-                        m.d.comb += fault.cause.eq(FaultCause.ACCESS_VIOLATION)
-                    with m.Case(Status.SLVERR):
-                        m.d.comb += fault.cause.eq(FaultCause.BUS_SLAVE_ERROR)
-                    with m.Default():
-                        m.d.comb += fault.cause.eq(FaultCause.BUS_DECODE_ERROR)
             with m.Elif(illegal):
                 m.d.comb += [
                     fault.valid.eq(1),

@@ -6,17 +6,14 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..arbiter import Arbiter
 from ..config import ADDRESS_BITS
-from ..interface import FaultEvent, Retirement, Status, WritePort
+from ..interface import FaultEvent, Retirement, Status, WritePort, access_cause
 from ..layout import struct
 from ..regs.descriptor import Completion, TimedRecord
-from ..regs.fault import FaultCause
+from ..regs.fault import FaultCause, FaultUnit
 from .block_writer import BlockWriter
-from .decode import access_cause
 
 __all__ = ["CompletionSignature", "CompletionWriter"]
 
-ENGINE = 0xFF
-"""Engine code of the writer in fault records."""
 INDEX_BITS = 32
 COPIED = ("stream", "engine", "context", "task_id", "start", "end", "counters")
 
@@ -214,7 +211,7 @@ class CompletionWriter(wiring.Component):
             self.fault.valid.eq(block.ready & (writer.status != Status.OKAY)),
             self.fault.context.eq(work.context),
             self.fault.stream.eq(work.stream),
-            self.fault.engine.eq(ENGINE),
+            self.fault.engine.eq(FaultUnit.COMPLETION),
             self.fault.task_id.eq(work.task_id),
             report.cause.eq(access_cause(writer.status)),
             report.address.eq(writer.address),

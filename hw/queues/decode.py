@@ -4,26 +4,17 @@ from amaranth import Cat, Mux
 from amaranth.lib import data
 
 from ..config import ADDRESS_BITS
-from ..interface import Status
 from ..layout import struct
 from ..regs.descriptor import CopyPayload, EventWord, KernelPayload, TaskType, ValuePayload
 from ..regs.fault import FaultCause
 
-__all__ = ["IMPLEMENTED", "access_cause", "check"]
+__all__ = ["IMPLEMENTED", "check"]
 
 IMPLEMENTED = frozenset({
     TaskType.NOP, TaskType.KERNEL, TaskType.MEMCPY, TaskType.MEMSET, TaskType.EVENT_RECORD,
     TaskType.EVENT_WAIT,
 })  # fmt: skip
 """Types that this device runs; the other defined ones are UNSUPPORTED."""
-
-
-def access_cause(status):
-    """The FaultCause of an access that ended with `status`; NONE for OKAY."""
-    first = FaultCause.ACCESS_VIOLATION - Status.DENIED.value
-    assert FaultCause.BUS_SLAVE_ERROR == first + Status.SLVERR.value
-    assert FaultCause.BUS_DECODE_ERROR == first + Status.DECERR.value
-    return Mux(status == Status.OKAY, FaultCause.NONE, first + status.as_value())
 
 
 def check(sqe, config):

@@ -7,11 +7,11 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from ..arbiter import Arbiter
 from ..config import ADDRESS_BITS
 from ..crc import Crc32
-from ..interface import ArgumentPort, Head, ReadPort, Status
+from ..interface import ArgumentPort, Head, ReadPort, Status, access_cause
 from ..layout import struct
 from ..regs.descriptor import Arguments, KernelPayload, Sqe, TaskType
 from ..regs.fault import FaultCause
-from .decode import access_cause, check
+from .decode import check
 from .staging import EntrySource, RingSignature, Staging, Verdict
 
 __all__ = ["SubmissionQueues"]

@@ -75,7 +75,7 @@ class FaultStatus(Register, offset=0x020, access=RO):
     reserved = Reserved(7)
     cause = Field(8, "FaultCause.")
     stream = Field(8, "Stream.")
-    engine = Field(8, "Engine; 0xFE the queue fetch, 0xFF the completion writer.")
+    engine = Field(8, "Number of the engine, or a FaultUnit.")
 
 
 class FaultCount(Register, offset=0x024, access=RO):

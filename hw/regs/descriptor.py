@@ -131,12 +131,14 @@ class Completion(Layout):
     task_id = Field(64, "Number from the submission-queue entry.")
     start = Field(64, "Cycle of the first bus address or the first instruction issued.")
     end = Field(64, "Cycle of the last write response of the task's data.")
-    counters = Array(32, "What the eight counters added from start to end, if asked for.", count=8)
+    counters = Array(
+        32, "What the eight counters added from start to end, both included, if asked for.", count=8
+    )
     phase = Field(1, "Flips at each turn of the ring; the first turn writes 1.")
     reserved0 = Reserved(7)
     status = Field(8, "A FaultCause; NONE: the task ended well.")
     stream = Field(8, "Stream of the task.")
-    engine = Field(8, "Engine that ran it.")
+    engine = Field(8, "Number of the engine that ran it, or the FaultUnit that refused it.")
     context = Field(8, "Context of the stream.")
     reserved1 = Reserved(24)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .code import Code
 
-__all__ = ["FaultCause"]
+__all__ = ["FaultCause", "FaultUnit"]
 
 
 class FaultCause(Code):
@@ -27,3 +27,10 @@ class FaultCause(Code):
     EVENT_MISUSE = 14, "An event word names a slot that the device does not have."
     ARITHMETIC_OVERFLOW = 15, "An int32 sum overflowed in a stream that reports it."
     ABORTED = 16, "The task was stopped by an abort; not a fault of its own."
+
+
+class FaultUnit(Code):
+    """What fault records and completion entries name where it was none of the engines."""
+
+    QUEUE = 0xFE, "The queue fetch: entries that were refused, and overruns."
+    COMPLETION = 0xFF, "The completion writer."

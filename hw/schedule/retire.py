@@ -8,13 +8,10 @@ from ..arbiter import Arbiter
 from ..interface import Retirement
 from ..layout import struct
 from ..regs.descriptor import EventWord
-from ..regs.fault import FaultCause
+from ..regs.fault import FaultCause, FaultUnit
 from .lane import Outcome
 
-__all__ = ["QUEUE_ENGINE", "Retirer"]
-
-QUEUE_ENGINE = 0xFE
-"""Engine number of tasks that were refused."""
+__all__ = ["Retirer"]
 
 
 class Retirer(wiring.Component):
@@ -114,5 +111,5 @@ class Retirer(wiring.Component):
                         with m.If(ticket.counters):
                             m.d.comb += entry.counters.eq(self.deltas[e])
                 with m.Default():
-                    m.d.comb += entry.engine.eq(QUEUE_ENGINE)
+                    m.d.comb += entry.engine.eq(FaultUnit.QUEUE)
         return m

@@ -7,12 +7,12 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from ..interface import EngineSignature, FaultEvent, Head, Retirement, WaiterSignature
 from ..layout import struct
 from ..regs.descriptor import EventWord
-from ..regs.fault import FaultCause
+from ..regs.fault import FaultCause, FaultUnit
 from .control import ControlEngine, RefusalEngine
 from .dispatch import Dispatcher
 from .lane import Lane, Ticket
 from .lifecycle import Kind, RingControl, StreamLifecycle, StreamSignature
-from .retire import QUEUE_ENGINE, Retirer
+from .retire import Retirer
 
 __all__ = ["Scheduler"]
 
@@ -92,7 +92,7 @@ class Scheduler(wiring.Component):
         ports = [*map(flipped, self.engines), control.engine, refusal.engine]
         lanes = []
         for name, port in zip((*engines, "queue"), ports, strict=True):
-            lane = Lane(QUEUE_ENGINE if name == "queue" else len(lanes))
+            lane = Lane(FaultUnit.QUEUE if name == "queue" else len(lanes))
             m.submodules[f"lane_{name}"] = lane
             connect(m, lane.engine, port)
             lanes.append(lane)
@@ -140,7 +140,7 @@ class Scheduler(wiring.Component):
             for k, lane in enumerate(lanes[first : first + count]):
                 connect(m, dispatcher.tasks[k], lane.tasks)
                 m.d.comb += dispatcher.free[k].eq(~lane.busy)
-            number = QUEUE_ENGINE if kind == Kind.REFUSAL else first + dispatcher.lane
+            number = FaultUnit.QUEUE if kind == Kind.REFUSAL else first + dispatcher.lane
             for s, lifecycle in enumerate(lifecycles):
                 m.d.comb += dispatcher.offers[s].eq(lifecycle.offer)
                 with m.If(dispatcher.taken[s]):
@@ -174,7 +174,7 @@ class Scheduler(wiring.Component):
                     queue.valid.eq(1),
                     queue.context.eq(lifecycle.registers.context),
                     queue.stream.eq(s),
-                    queue.engine.eq(QUEUE_ENGINE),
+                    queue.engine.eq(FaultUnit.QUEUE),
                     queue.report.cause.eq(FaultCause.QUEUE_OVERRUN),
                 ]
         modes = Array(lifecycle.registers.failure_mode for lifecycle in lifecycles)

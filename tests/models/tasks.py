@@ -17,7 +17,7 @@ from hw.regs.descriptor import (
     TimedRecord,
     ValuePayload,
 )
-from hw.regs.fault import FaultCause
+from hw.regs.fault import FaultCause, FaultUnit
 from hw.regs.instruction import ISA_VERSION, KERNEL_MAGIC, KernelHeader
 from hw.regs.registers import (
     CONTEXT,
@@ -31,7 +31,6 @@ from hw.regs.registers import (
 from tests.models.decode import cause_of
 from tests.models.memory import Fault
 
-QUEUE, WRITER = 0xFE, 0xFF
 GENERATIONS = 1 << 20
 CRC_MASK = ((1 << Sqe.crc.width) - 1) << Sqe.crc.offset
 
@@ -109,7 +108,7 @@ class Tasks:
             return
         if (tail - stream.head) % (1 << 32) > 1 << self._settings(stream).size:
             context = self._settings(stream).context
-            self._fault(stream, QUEUE, context, 0, Fault(FaultCause.QUEUE_OVERRUN))
+            self._fault(stream, FaultUnit.QUEUE, context, 0, Fault(FaultCause.QUEUE_OVERRUN))
         else:
             stream.tail = tail
 
@@ -189,7 +188,7 @@ class Tasks:
         """Starts the stream's next task if it is ready and an engine is idle."""
         sqe, bad = self._fetch(stream)
         if bad is not None:
-            task = Running(stream, QUEUE, sqe, self.cycle, self.cycle, bad)
+            task = Running(stream, FaultUnit.QUEUE, sqe, self.cycle, self.cycle, bad)
             stream.running = task
             self._retire(task)
             return True
@@ -307,7 +306,7 @@ class Tasks:
         try:
             self.memory.store(context, place, entry.to_bytes())
         except Fault as fault:
-            self._capture(task.stream, WRITER, context, task.sqe.task_id, fault)
+            self._capture(task.stream, FaultUnit.COMPLETION, context, task.sqe.task_id, fault)
             return
         ring.tail = (ring.tail + 1) % (1 << 32)
         self._interrupt(context, completion=1)

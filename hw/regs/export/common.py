@@ -18,7 +18,7 @@ from ..descriptor import (
     TimedRecord,
     ValuePayload,
 )
-from ..fault import FaultCause
+from ..fault import FaultCause, FaultUnit
 from ..instruction import (
     ADDRESS_REGISTERS,
     INSTRUCTIONS,
@@ -56,10 +56,10 @@ NUMBERS = {
 
 
 def enumerations() -> list[type[enum.IntEnum]]:
-    """Every set of codes: those of fields, causes of faults and events of the PMU."""
+    """Every set of codes: those of fields, causes and units of faults, events of the PMU."""
     words = [*(register for block in REGISTER_MAP for register in block), *FORMATS]
     found = [field.enum for word in words for field in word.FIELDS if field.enum is not None]
-    return list(dict.fromkeys([*found, FaultCause, PmuEvent, Opcode]))
+    return list(dict.fromkeys([*found, FaultCause, FaultUnit, PmuEvent, Opcode]))
 
 
 def paragraph(item: type) -> str:

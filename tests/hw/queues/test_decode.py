@@ -7,9 +7,8 @@ from amaranth import Module, Signal
 from amaranth.sim import Simulator
 
 from hw.config import NpuConfig
-from hw.interface import Status
 from hw.layout import struct
-from hw.queues.decode import IMPLEMENTED, access_cause, check
+from hw.queues.decode import IMPLEMENTED, check
 from hw.regs.descriptor import (
     CopyPayload,
     EventWord,
@@ -173,25 +172,3 @@ def test_single_flipped_bits_are_judged_as_the_model_does(verdicts):
     found = verdicts(entries)
     assert found == [cause_of(entry, EVENTS) for entry in entries]
     assert set(found) == {NONE, ILLEGAL, UNSUPPORTED, MISUSE}
-
-
-def test_each_failed_access_has_its_cause():
-    m = Module()
-    status = Signal(Status)
-    cause = Signal(8)
-    m.d.comb += cause.eq(access_cause(status))
-    expected = {
-        Status.OKAY: FaultCause.NONE,
-        Status.DENIED: FaultCause.ACCESS_VIOLATION,
-        Status.SLVERR: FaultCause.BUS_SLAVE_ERROR,
-        Status.DECERR: FaultCause.BUS_DECODE_ERROR,
-    }
-
-    async def bench(ctx):
-        for given, wanted in expected.items():
-            ctx.set(status, given)
-            assert ctx.get(cause) == wanted
-
-    simulator = Simulator(m)
-    simulator.add_testbench(bench)
-    simulator.run()

@@ -1,0 +1,29 @@
+"""What the bundles between the blocks mean."""
+
+from amaranth import Module, Signal
+from amaranth.sim import Simulator
+
+from hw.interface import Status, access_cause
+from hw.regs.fault import FaultCause
+
+
+def test_each_failed_access_has_its_cause():
+    m = Module()
+    status = Signal(Status)
+    cause = Signal(8)
+    m.d.comb += cause.eq(access_cause(status))
+    expected = {
+        Status.OKAY: FaultCause.NONE,
+        Status.DENIED: FaultCause.ACCESS_VIOLATION,
+        Status.SLVERR: FaultCause.BUS_SLAVE_ERROR,
+        Status.DECERR: FaultCause.BUS_DECODE_ERROR,
+    }
+
+    async def bench(ctx):
+        for given, wanted in expected.items():
+            ctx.set(status, given)
+            assert ctx.get(cause) == wanted
+
+    simulator = Simulator(m)
+    simulator.add_testbench(bench)
+    simulator.run()
