@@ -141,15 +141,22 @@ class Npu(wiring.Component):
 
     def _engines(self, m):
         scheduler = self.scheduler
-        changed = Cat(
-            (window.window_base.written, window.window_limit.written)
-            for window in self.csr.windows
+        changed = [window.window_base.written | window.window_limit.written
+                   for window in self.csr.windows]  # fmt: skip
+        windows = self.config.windows
+        invalidates = Cat(
+            core.engine.tasks.valid & core.engine.tasks.ready & core.engine.tasks.p.option
+            for core in self.cores
         )
         for n, engine in enumerate([*self.copies, *self.cores]):
             connect(m, engine.engine, scheduler.engines[n])
         for n, core in enumerate(self.cores):
             connect(m, core.arguments, self.queues.arguments[n])
-            m.d.comb += [core.hint.eq(self.hint.hint), core.forget.eq(changed.any())]
+            m.d.comb += [core.hint.eq(self.hint.hint), *(
+                core.changed[context].eq(Cat(changed[context * windows :][:windows]).any())
+                for context in range(self.config.contexts)
+            )]  # fmt: skip
+            m.d.comb += core.invalidate.eq((invalidates & ~(1 << n)).any())
         connect(m, scheduler.records, self.events.records)
         connect(m, scheduler.retirements, self.completion.entries)
         m.d.comb += [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hw.regs.core import CoreState
 from hw.regs.errors import ConfigError, EncodingError, NpuError
 from hw.regs.fault import FaultCause
 
@@ -164,7 +165,7 @@ class FaultRecord:
     instruction: int
     """The failing instruction word, 128 bits."""
     state: int
-    """State of the unit that faulted."""
+    """What the engine was doing: of a core a `CoreState`, of others 0."""
     timestamp: int
     """Cycle of the fault."""
 
@@ -186,7 +187,10 @@ class FaultRecord:
                 f", pc 0x{self.pc:010x} (kernel at 0x{self.start_pc:010x}), "
                 f"instruction 0x{self.instruction:032x}"
             )
-        return f"{text}, state 0x{self.state:08x}. {meaning}"
+        text += f", state 0x{self.state:08x}"
+        if self.engine.startswith("core"):
+            text += f" ({CoreState.from_int(self.state)})"
+        return f"{text}. {meaning}"
 
 
 class DeviceFault(AclError):

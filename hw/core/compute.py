@@ -30,7 +30,7 @@ class ComputeUnit(wiring.Component):
     cycle of the operation's last read, *next* in that of its last write.
 
     Faults: ILLEGAL_INSTRUCTION for rows = 0, for a depth of 0 or more than the array's rows, for
-    `keep` with more depth than the weights in place have (none after reset and abort), and for
+    `keep` with more depth than the weights in place have (none after `start` and abort), and for
     an operand beyond its memory, in the cycle in which it would be used; ARITHMETIC_OVERFLOW for
     a sum that wraps while `overflow` is set. Operands that `keep` does not need are not checked.
 
@@ -93,7 +93,8 @@ class ComputeUnit(wiring.Component):
         ]
         self._enter_array(m, array, weights, rows)
         self._report_faults(m, weights, rows, accumulate)
-        for part in (weights, rows, array, accumulate):
+        m.d.comb += weights.clear.eq(self.abort | self.start)
+        for part in (rows, array, accumulate):
             m.d.comb += part.clear.eq(self.abort)
         return m
 

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from ..config import ADDRESS_BITS
 from ..interface import ArgumentPort, EngineSignature, ReadPort, Report, Task, WritePort
 from ..layout import struct
+from ..regs.core import CoreState
 from ..regs.descriptor import KernelPayload
 from ..regs.fault import FaultCause
 from ..regs.instruction import KernelHeader
@@ -14,6 +15,7 @@ from .compute import ComputeUnit
 from .fetch import Hint, KernelFetch
 from .load import LoadUnit
 from .memory import LocalMemory
+from .scrub import Scrub
 from .sequencer import Sequencer
 from .store import StoreUnit
 from .token import TokenCounter
@@ -55,10 +57,13 @@ class MatrixCore(wiring.Component):
     instructions; their PC is the sequencer's. The latter is found when nothing has moved for as
     many cycles as the longest pipeline has stages.
 
-    `Report.state`: bits 0 to 2 load, compute, store busy; 4 to 6 the same waiting for a token;
-    8 to 10 the same with operations queued; 12 kernel being fetched, 13 sequencer running,
-    14 sequencer blocked; then tokens from load to compute (16 to 19), from compute to load
-    (20 to 23), from compute to store (24 to 27) and from store to compute (28 to 31).
+    Nothing passes from one context to another. When the local memories must be scrubbed for a
+    task taken in cycle t (see `Scrub`), its first instruction is issued in t + `scrub_cycles` + 1,
+    or when its code is there if that is later. At the start of every task the channel table is
+    all zeros and there are no weights to keep. What a kernel finds in scratchpad and accumulators
+    is undefined: what its own context left there, or zeros.
+
+    `Report.state` is a `CoreState`.
 
     Parameters
     ----------
@@ -69,7 +74,9 @@ class MatrixCore(wiring.Component):
     engine: `EngineSignature`.
     arguments: `ArgumentPort`.
     hint: `Hint`: the kernel likely to be next.
-    forget: pulse; access windows have changed: cached code is read anew before it runs again.
+    changed: one bit for each context, pulses: its access windows change; cached code is read
+        anew before it runs again.
+    invalidate: pulse; the same for code in memory that has changed.
     code, load: `ReadPort`. store: `WritePort`.
     activity: `CoreActivity`.
     """
@@ -81,7 +88,8 @@ class MatrixCore(wiring.Component):
             "engine": Out(EngineSignature()),
             "arguments": Out(ArgumentPort()),
             "hint": In(Hint),
-            "forget": In(1),
+            "changed": In(config.contexts),
+            "invalidate": In(1),
             "code": Out(ReadPort(config.data_bytes)),
             "load": Out(ReadPort(config.data_bytes)),
             "store": Out(WritePort(config.data_bytes)),
@@ -98,7 +106,8 @@ class MatrixCore(wiring.Component):
         m.submodules.compute = compute = ComputeUnit(config)
         m.submodules.store = store = StoreUnit(config)
         units = (load, compute, store)
-        self._connect_memories(m, load, compute, store)
+        m.submodules.scrub = scrub = Scrub(config)
+        self._connect_memories(m, load, compute, store, scrub)
         connect(m, flipped(self.code), fetch.memory)
         connect(m, flipped(self.load), load.memory)
         connect(m, flipped(self.store), store.memory)
@@ -122,10 +131,9 @@ class MatrixCore(wiring.Component):
             fetch.start.p.context.eq(engine.tasks.p.context),
             fetch.start.p.invalidate.eq(engine.tasks.p.option),
             fetch.hint.eq(self.hint),
-            fetch.forget.eq(self.forget),
+            fetch.forget.eq(self.changed.any() | self.invalidate),
             fetch.abort.eq(aborts),
             fetch.index.eq(sequencer.index),
-            sequencer.start.eq(fetch.ready),
             sequencer.code.eq(fetch.word),
             sequencer.length.eq(fetch.length),
             sequencer.abort.eq(aborts),
@@ -135,8 +143,19 @@ class MatrixCore(wiring.Component):
             self.arguments.word.eq(sequencer.argument),
             sequencer.argument_data.eq(self.arguments.data),
         ]
+        held = Signal()  # the kernel is there, but must not start yet
+        m.d.comb += [
+            scrub.takes.eq(takes),
+            scrub.context.eq(engine.tasks.p.context),
+            scrub.starts.eq(sequencer.start),
+            scrub.idle.eq(idle),
+            scrub.changed.eq(self.changed),
+            sequencer.start.eq((fetch.ready | held) & ~scrub.holds & ~aborts),
+        ]
+        m.d.sync += held.eq((fetch.ready | held) & scrub.holds & ~aborts)
         for unit in units:
             m.d.comb += [
+                unit.start.eq(takes),
                 unit.context.eq(task.context),
                 unit.overflow.eq(task.overflow),
                 unit.abort.eq(aborts),
@@ -147,11 +166,20 @@ class MatrixCore(wiring.Component):
         report = Signal(Report)
         stuck = self._detect_deadlock(m, sequencer, units, running)
         m.d.comb += found.eq(self._find_fault(m, fetch, sequencer, tokens, units, stuck, kernel))
-        m.d.comb += found.state.eq(Cat(
-            (unit.busy for unit in units), 0, (unit.waiting for unit in units), 0,
-            sequencer.queued, 0, fetch.pending, sequencer.running, sequencer.blocked, 0,
-            (counter.pending for counter in tokens),
-        ))  # fmt: skip
+        state = data.View(struct(CoreState), found.state)
+        for n, (name, unit) in enumerate(zip(UNITS, units, strict=True)):
+            m.d.comb += [
+                state[f"{name}_busy"].eq(unit.busy),
+                state[f"{name}_waiting"].eq(unit.waiting),
+                state[f"{name}_queued"].eq(sequencer.queued[n]),
+            ]
+        m.d.comb += [
+            state.fetching.eq(fetch.pending),
+            state.scrubbing.eq(scrub.busy),
+            state.running.eq(sequencer.running),
+            state.blocked.eq(sequencer.blocked),
+            *(state[name].eq(counter.pending) for name, counter in tokens.items()),
+        ]
 
         begun = Signal()
         responded = Signal()
@@ -161,7 +189,7 @@ class MatrixCore(wiring.Component):
             ),
             engine.progress.eq(
                 running
-                & (sequencer.issued | fetch.beat | store.response
+                & (sequencer.issued | fetch.beat | scrub.busy | store.response
                    | Cat(unit.progress for unit in units).any())
             ),
             engine.busy.eq(~idle),
@@ -225,7 +253,7 @@ class MatrixCore(wiring.Component):
         ]
         return m
 
-    def _connect_memories(self, m, load, compute, store):
+    def _connect_memories(self, m, load, compute, store, scrub):
         config = self.config
         m.submodules.scratchpad = scratchpad = LocalMemory(
             config.scratchpad_words, config.word_bytes * 8, readers=3
@@ -240,16 +268,23 @@ class MatrixCore(wiring.Component):
         connect(m, compute.write, accumulators.write)
         connect(m, compute.read, accumulators.reads[0])
         connect(m, store.accumulators, accumulators.reads[1])
+        for words in (scratchpad, accumulators):
+            with m.If(scrub.busy):
+                m.d.comb += [
+                    words.write.enable.eq(scrub.address < words.depth),
+                    words.write.address.eq(scrub.address),
+                    words.write.data.eq(0),
+                ]
 
     def _connect_tokens(self, m, sequencer, units, clear):
-        """Counters from load to compute and back, from compute to store and back."""
-        counters = []
+        """Counters from load to compute and back, from compute to store and back, by name."""
+        counters = {}
         for before, after, grant in (
             (0, 1, sequencer.grant_load), (1, 2, sequencer.grant_compute)
         ):  # fmt: skip
             forth, back = TokenCounter(), TokenCounter()
-            m.submodules[f"{UNITS[before]}_to_{UNITS[after]}"] = forth
-            m.submodules[f"{UNITS[after]}_to_{UNITS[before]}"] = back
+            counters[f"{UNITS[before]}_to_{UNITS[after]}"] = forth
+            counters[f"{UNITS[after]}_to_{UNITS[before]}"] = back
             giver, taker = units[before].next, units[after].previous
             m.d.comb += [
                 forth.give.eq(giver.give), forth.take.eq(taker.take),
@@ -259,7 +294,8 @@ class MatrixCore(wiring.Component):
                 back.grant.eq(grant),
                 forth.clear.eq(clear), back.clear.eq(clear),
             ]  # fmt: skip
-            counters += [forth, back]
+        for name, counter in counters.items():
+            m.submodules[name] = counter
         return counters
 
     def _detect_deadlock(self, m, sequencer, units, running):
@@ -304,7 +340,7 @@ class MatrixCore(wiring.Component):
                 index.eq(sequencer.fault.index),
                 found.instruction.eq(sequencer.fault.word),
             ]
-        with m.Elif(stuck | Cat(counter.overflow for counter in tokens).any()):
+        with m.Elif(stuck | Cat(counter.overflow for counter in tokens.values()).any()):
             m.d.comb += [
                 found.cause.eq(FaultCause.ILLEGAL_INSTRUCTION),
                 index.eq(sequencer.place),

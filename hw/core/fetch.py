@@ -64,8 +64,8 @@ class KernelFetch(wiring.Component):
     memory: `ReadPort`, with the right to execute.
     beat: pulse; a beat of code was taken.
     draining: from the cycle after an abort until its memory port is idle.
-    forget: pulse; rights have changed: no bank may be started again, and what is being read does
-        not count, before it was read anew. The kernel that runs goes on.
+    forget: pulse; rights or code have changed: no bank may be started again, and what is being
+        read does not count, before it was read anew. The kernel that runs goes on.
     abort: pulse; forgets the start and whatever is being read.
     """
 
@@ -205,7 +205,7 @@ class KernelFetch(wiring.Component):
         wrong = Signal()
         unwanted = Signal()
         stops = Signal()
-        outdated = Signal()  # rights have changed since the read began
+        outdated = Signal()  # rights or code have changed since the read began
         m.d.comb += [
             hint_useful.eq(
                 self.hint.valid

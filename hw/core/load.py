@@ -41,7 +41,7 @@ class LoadUnit(wiring.Component):
 
     Members
     -------
-    The members of `UnitSignature` (`previous` is not used), and
+    The members of `UnitSignature` (`previous` and `start` are not used), and
     memory: `ReadPort`.
     write: `LocalWrite` to the scratchpad.
     """

@@ -44,6 +44,7 @@ class UnitSignature(wiring.Signature):
     operations: taken in order; the unit takes tokens itself before it starts one. Reserved
         fields were checked; the unit checks the ranges of what it uses.
     previous, next: tokens shared with the neighbours.
+    start: pulse, while not busy: a new task; nothing that the one before left is used.
     context, overflow: of the task; constant while the core is busy.
     busy: an operation is in work: taken, and not all of its effects (writes answered) are done.
     waiting: it waits for a token.
@@ -57,6 +58,7 @@ class UnitSignature(wiring.Signature):
             "operations": In(stream.Signature(Operation)),
             "previous": Out(TokenPort()),
             "next": Out(TokenPort()),
+            "start": In(1),
             "context": In(4),
             "overflow": In(1),
             "busy": Out(1),

@@ -16,7 +16,7 @@ REQUANTISE_LATENCY = 4
 class Processing(data.Struct):
     """How a row is processed, as STORE says; it travels with the row.
 
-    columns: how many are stored; only passed on.
+    columns: how many are stored. tag: which STORE it is; only passed on.
     """
 
     output: OutputFormat
@@ -25,6 +25,7 @@ class Processing(data.Struct):
     low: signed(8)
     high: signed(8)
     columns: 8
+    tag: 2
 
 
 def channel_table(config):
@@ -47,8 +48,8 @@ class Requantise(wiring.Component):
     -------
     i: {valid, processing, lanes: an int32 for each column}; always taken.
     table: constants of the channels; stable while a row is inside.
-    o: {valid, processing, bytes}, `REQUANTISE_LATENCY` cycles later. Column c is byte c as INT8,
-        bytes 4c … 4c + 3 as INT32.
+    o: {valid, processing, bytes, overflow}, `REQUANTISE_LATENCY` cycles later. Column c is byte
+        c as INT8, bytes 4c … 4c + 3 as INT32. `overflow`: an INT32 that is stored wrapped.
     busy: a row is inside.
     clear: forgets the rows inside.
     """
@@ -60,7 +61,8 @@ class Requantise(wiring.Component):
             "i": In(data.StructLayout({"valid": 1, "processing": Processing, "lanes": lanes})),
             "table": In(channel_table(config)),
             "o": Out(data.StructLayout(
-                {"valid": 1, "processing": Processing, "bytes": 32 * config.columns})),
+                {"valid": 1, "processing": Processing, "bytes": 32 * config.columns,
+                 "overflow": 1})),
             "busy": Out(1),
             "clear": In(1),
         })  # fmt: skip
@@ -79,18 +81,26 @@ class Requantise(wiring.Component):
             self.o.valid.eq(valids[-1]),
             self.o.processing.eq(stages[-1]),
         ]
-        bytes8, words32 = [], []
+        bytes8, words32, wraps = [], [], []
         for c in range(self.config.columns):
-            result = self._channel(m, c, valids, stages)
+            result, wrapped = self._channel(m, c, valids, stages)
             bytes8.append(result[:8])
             words32.append(result)
+            wraps.append(wrapped)
+        overflow = Signal()
+        with m.If(valids[2]):
+            m.d.sync += overflow.eq(Cat(wraps).any())
+        m.d.comb += self.o.overflow.eq(overflow)
         m.d.comb += self.o.bytes.eq(
             Mux(stages[-1].output == OutputFormat.INT8, Cat(bytes8), Cat(words32))
         )
         return m
 
     def _channel(self, m, c, valids, stages):
-        """One column; a 32-bit result. INT32 goes the same way, scaled by 1."""
+        """One column: a 32-bit result, and in the cycle before it whether it wraps.
+
+        INT32 goes the same way, scaled by 1.
+        """
         channel = self.table[c]
         total = Signal(signed(33), name=f"total_{c}")
         product = Signal(signed(64), name=f"product_{c}")
@@ -112,7 +122,15 @@ class Requantise(wiring.Component):
 
         scaled = Signal(signed(66), name=f"scaled_{c}")
         last = stages[2]
-        m.d.comb += scaled.eq(quotient + last.zero_point)
+        wrapped = Signal(name=f"wrapped_{c}")
+        m.d.comb += [
+            scaled.eq(quotient + last.zero_point),
+            wrapped.eq(
+                (last.output == OutputFormat.INT32)
+                & (c < last.columns)
+                & (quotient[32] != quotient[31])
+            ),
+        ]
         with m.If(self.i.valid):
             bias = Mux(self.i.processing.bias, channel.bias, 0)
             m.d.sync += total.eq(self.i.lanes[c] + bias)
@@ -129,4 +147,4 @@ class Requantise(wiring.Component):
                 m.d.sync += result.eq(last.high)
             with m.Else():
                 m.d.sync += result.eq(scaled)
-        return result
+        return result, wrapped

@@ -75,7 +75,8 @@ class Sequencer(wiring.Component):
     ended: pulses with the END.
     running: from the cycle after `start` until END, fault or abort.
     blocked: the instruction in work waits for units.
-    place, word: of the instruction in work; its place in the kernel.
+    place, word: of the instruction in work; its place in the kernel. The word is 0 behind the
+        last one.
     queued: which units have operations that they did not take yet.
     fault: pulse; an illegal instruction with its place and word; nothing more is issued.
     abort: pulse; forgets everything.
@@ -214,7 +215,7 @@ class Sequencer(wiring.Component):
             target.eq(self.place + 1),
             following.eq(Mux(target > self.length, self.length, target)),
             self.index.eq(Mux(self.running, Mux(goes_on, following, self.place), 0)),
-            self.word.eq(word),
+            self.word.eq(Mux(self.place < self.length, word, 0)),
             self.argument.eq(address.argument),
             addresses.argument.eq(self.argument_data),
             stride_turn.eq(Mux(stride.level < depth, turns[stride.level], 0)),
@@ -350,9 +351,7 @@ class Sequencer(wiring.Component):
         with m.If(late):
             m.d.comb += [self.fault.index.eq(passing_index), self.fault.word.eq(passing_word)]
         with m.Elif(early):
-            m.d.comb += self.fault.index.eq(self.place)
-            with m.If(self.place < self.length):
-                m.d.comb += self.fault.word.eq(word)
+            m.d.comb += [self.fault.index.eq(self.place), self.fault.word.eq(self.word)]
         with m.If(addresses.valid | reaches):
             m.d.sync += [passing_word.eq(word), passing_index.eq(self.place)]
         m.d.sync += [passing.eq(reaches & ~self.abort), passing_operand.eq(operand)]

@@ -1,7 +1,7 @@
 """The store unit: CHANNEL and STORE."""
 
 from amaranth import Cat, Module, Mux, ResetInserter, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import data, memory, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import Out, connect, flipped
 
@@ -37,12 +37,13 @@ class StoreUnit(wiring.Component):
 
     A CHANNEL that is taken in cycle 0 reads its n words in cycles 1 … n, as soon as no row is
     under way to its bytes; *previous* gets its token in cycle n, the next operation is taken in
-    cycle n + 2. Until the first one after reset the table is all zeros; abort leaves it alone.
+    cycle n + 2. From `start` to the first one the table is all zeros.
 
     Faults: ILLEGAL_INSTRUCTION for rows = 0, columns = 0 or more than the array's, a row beyond
     the accumulators, a table beyond the scratchpad or with reserved bits set, low > high, and
-    zero_point, low or high other than 0 with INT32; ACCESS_VIOLATION, BUS_SLAVE_ERROR or
-    BUS_DECODE_ERROR for a write, with its address.
+    zero_point, low or high other than 0 with INT32; ARITHMETIC_OVERFLOW for an INT32 that wraps
+    while `overflow` is set, six cycles after its row is read, of which nothing is written;
+    ACCESS_VIOLATION, BUS_SLAVE_ERROR or BUS_DECODE_ERROR for a write, with its address.
 
     Parameters
     ----------
@@ -89,9 +90,13 @@ class StoreUnit(wiring.Component):
         left = Signal(16)
         address = Signal(LOCAL_BITS)
 
+        # The STOREs in flight are `stores` from `oldest` on; `tag` is that of the next or latest.
         origin = data.StructLayout({"word": 128, "index": 13})
-        origins = SyncFIFO(width=origin.size, depth=STORES)
-        m.submodules.origins = ResetInserter(self.abort)(origins)
+        m.submodules.origins = origins = memory.Memory(shape=origin, depth=STORES, init=[])
+        origin_write = origins.write_port()
+        tag = Signal(range(STORES))
+        oldest = Signal(range(STORES))
+        stores = Signal(range(STORES + 1))
 
         is_store = Signal()
         illegal = Signal()
@@ -103,6 +108,7 @@ class StoreUnit(wiring.Component):
         word_read = Signal()
         last_read = Signal()
         done = Signal()
+        store_ends = Signal()
         rows_inside = Signal(READ_LATENCY)
         table_done, table_illegal = self._read_table(m, requantise.table, word_read, begins)
         m.d.comb += [
@@ -112,7 +118,7 @@ class StoreUnit(wiring.Component):
             self.waiting.eq(valid & ~begun & ~permitted & ~illegal & ~stopped),
             begins.eq(
                 valid & ~begun & permitted & ~illegal & ~stopped
-                & Mux(is_store, origins.w_rdy, ~(rows_inside.any() | requantise.busy))
+                & Mux(is_store, stores != STORES, ~(rows_inside.any() | requantise.busy))
             ),
             self.previous.take.eq(begins & _field(word, Store.wait_previous)),
             active.eq(begins | (valid & begun & ~stopped)),
@@ -133,10 +139,12 @@ class StoreUnit(wiring.Component):
             self.accumulators.address.eq(address),
             self.table.enable.eq(word_read),
             self.table.address.eq(address),
-            origins.w_en.eq(begins & is_store),
-            origins.w_data.eq(Cat(word, operation.index)),
-            origins.r_en.eq(writer.response.valid & writer.response.last),
-            self.busy.eq(valid | origins.r_rdy),
+            origin_write.en.eq(begins & is_store),
+            origin_write.addr.eq(tag),
+            origin_write.data.word.eq(word),
+            origin_write.data.index.eq(operation.index),
+            store_ends.eq(writer.response.valid & writer.response.last),
+            self.busy.eq(valid | (stores != 0)),
             self.response.eq(writer.response.valid),
             self.progress.eq(
                 row_read | word_read | self.response
@@ -149,26 +157,33 @@ class StoreUnit(wiring.Component):
             m.d.sync += placed.eq(1)
         with m.If(row_read | word_read):
             m.d.sync += [left.eq(left - 1), address.eq(address + 1)]
+        m.d.sync += stores.eq(stores + (begins & is_store) - store_ends)
+        with m.If(store_ends):
+            m.d.sync += oldest.eq(oldest + 1)
         with m.If(done):
-            m.d.sync += valid.eq(0)
+            m.d.sync += [valid.eq(0), tag.eq(tag + is_store)]
         with m.If(self.operations.valid & self.operations.ready):
             taken = self.operations.p.word
-            stores = _field(taken, Store.opcode) == Opcode.STORE
+            takes_store = _field(taken, Store.opcode) == Opcode.STORE
             m.d.sync += [
                 operation.eq(self.operations.p),
                 valid.eq(1),
                 begun.eq(0),
                 placed.eq(0),
-                left.eq(Mux(stores, _field(taken, Store.rows), self.table_words)),
+                left.eq(Mux(takes_store, _field(taken, Store.rows), self.table_words)),
                 address.eq(self.operations.p.local[0]),
             ]
 
         self._place(m, writer.patterns, operation, active & is_store & ~placed)
-        self._process_rows(m, requantise, writer, word, row_read, rows_inside, row_room)
-        self._report_faults(m, stopped, operation, illegal | table_illegal,
-                            data.View(origin, origins.r_data), writer.response)  # fmt: skip
+        self._process_rows(m, requantise, writer, word, tag, row_read, rows_inside, row_room)
+        self._report_faults(m, stopped, operation, illegal | table_illegal, origins, oldest,
+                            writer.response, requantise.o)  # fmt: skip
+        with m.If(self.start):
+            m.d.sync += requantise.table.eq(0)
         with m.If(self.abort):
-            m.d.sync += [valid.eq(0), rows_inside.eq(0)]
+            m.d.sync += [
+                valid.eq(0), rows_inside.eq(0), tag.eq(0), oldest.eq(0), stores.eq(0),
+            ]  # fmt: skip
         return m
 
     def _illegal(self, operation, is_store):
@@ -238,7 +253,7 @@ class StoreUnit(wiring.Component):
             patterns.p.context.eq(self.context),
         ]
 
-    def _process_rows(self, m, requantise, writer, word, row_read, rows_inside, row_room):
+    def _process_rows(self, m, requantise, writer, word, tag, row_read, rows_inside, row_room):
         """Rows go through post-processing to a queue that has room for all that are under way."""
         processing = Signal(Processing)
         m.d.comb += [
@@ -248,6 +263,7 @@ class StoreUnit(wiring.Component):
             processing.low.eq(_field(word, Store.low)),
             processing.high.eq(_field(word, Store.high)),
             processing.columns.eq(_field(word, Store.columns)),
+            processing.tag.eq(tag),
         ]
         stages = [Signal(Processing, name=f"processing_{k}") for k in range(READ_LATENCY)]
         with m.If(row_read | rows_inside.any()):
@@ -284,9 +300,14 @@ class StoreUnit(wiring.Component):
         with m.If(self.abort):
             m.d.sync += room.eq(depth)
 
-    def _report_faults(self, m, stopped, operation, illegal, origin, response):
-        """A failed write is of the oldest operation, an illegal one the latest."""
+    def _report_faults(self, m, stopped, operation, illegal, origins, oldest, response, row):
+        """A failed write is of the oldest operation, an illegal one the latest.
+
+        A row that wrapped knows its own by its tag.
+        """
         fault = self.fault
+        written, wrapped = (origins.read_port(domain="comb") for _ in range(2))
+        m.d.comb += [written.addr.eq(oldest), wrapped.addr.eq(row.processing.tag)]
         with m.If(~stopped):
             with m.If(response.valid & (response.status != Status.OKAY)):
                 m.d.comb += [
@@ -294,8 +315,15 @@ class StoreUnit(wiring.Component):
                     fault.cause.eq(access_cause(response.status)),
                     fault.address.eq(response.address),
                     fault.write.eq(1),
-                    fault.index.eq(origin.index),
-                    fault.word.eq(origin.word),
+                    fault.index.eq(written.data.index),
+                    fault.word.eq(written.data.word),
+                ]
+            with m.Elif(row.valid & row.overflow & self.overflow):
+                m.d.comb += [
+                    fault.valid.eq(1),
+                    fault.cause.eq(FaultCause.ARITHMETIC_OVERFLOW),
+                    fault.index.eq(wrapped.data.index),
+                    fault.word.eq(wrapped.data.word),
                 ]
             with m.Elif(illegal):
                 m.d.comb += [

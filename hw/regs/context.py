@@ -132,9 +132,9 @@ class FaultInstructionHigh(Register, offset=0x058, access=RO, width=64):
 
 
 class FaultState(Register, offset=0x060, access=RO):
-    """State of the unit that faulted."""
+    """What the engine was doing."""
 
-    state = Field(32, "Unit-specific; see the unit's docstring.")
+    state = Field(32, "Of a core a CoreState; 0 of other engines.")
 
 
 class FaultClear(Register, offset=0x064, access=WO):

@@ -9,6 +9,10 @@ ended. *previous* and *next* are the neighbours in load → compute → store.
 An operand is an address register: base + rotation + Σ over the open loops of index × stride.
 Registers that address memory count bytes; those that address scratchpad or accumulators count
 words or rows. The rotation walks round a ring of buffers, whatever loops are open.
+
+At the start of a kernel, address registers and the channel table are zeros, no loop is open, no
+token is pending, and there are no weights to keep. What scratchpad and accumulators hold is
+undefined; nothing in them is of another context.
 """
 
 from __future__ import annotations
@@ -206,7 +210,7 @@ class Matmul(Layout, width=128):
     signal_previous = Field(1, "Give load a token when the scratchpad has been read.")
     signal_next = Field(1, "Give store a token when the sums are in the accumulators.")
     accumulate = Field(1, "Add to the sums that are there; 0: replace them.")
-    keep = Field(1, "Use the weights of the MATMUL before; 0: read them from the scratchpad.")
+    keep = Field(1, "Use the weights of the kernel's MATMUL before; 0: read them.")
     reserved0 = Reserved(2)
     activations = Field(4, "Address register of the first activation word.")
     weights = Field(4, "Address register of the first weight word.")
@@ -236,9 +240,10 @@ class Channel(Layout, width=128):
 class Store(Layout, width=128):
     """Stores accumulator rows to memory, as int32 or requantised to int8.
 
-    INT32: sum (+ bias), modulo 2^32, 4 bytes each. INT8: clamp(zero_point +
-    round((sum + bias) × multiplier ÷ 2^shift), low, high), rounded half to even, where
-    sum + bias has 33 bits; without `bias` it is taken as 0. ReLU is low = zero_point.
+    INT32: sum (+ bias), modulo 2^32, 4 bytes each; one that wraps is an arithmetic overflow in a
+    stream that reports it. INT8: clamp(zero_point + round((sum + bias) × multiplier ÷ 2^shift),
+    low, high), rounded half to even, where sum + bias has 33 bits; without `bias` it is taken
+    as 0. ReLU is low = zero_point.
     """
 
     opcode = Field(8, "STORE.", reset=Opcode.STORE)

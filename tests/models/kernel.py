@@ -44,13 +44,13 @@ class KernelModel:
         # What another kernel has left: nothing may depend on it.
         self.scratchpad = np.full((config.scratchpad_words, config.word_bytes), STALE, np.int8)
         self.accumulators = np.full((config.accumulator_rows, config.columns), STALE, np.int32)
-        self.table = np.zeros((3, config.columns), np.int64)
-        self.weights = None
         self.instructions = self.rows = self.macs = 0
 
     def run(self, binary, arguments=(), order=lambda units: units):
         """Runs the kernel; `order` may permute the units that are ready, to find races."""
         _, words = decode(binary)
+        self.table = np.zeros((3, self.config.columns), np.int64)
+        self.weights = None
         self.arguments = list(arguments) + [0] * (16 - len(arguments))
         self.registers = [dict(base=0, strides=[0] * 8, rotation=0, ring=1) for _ in range(16)]
         self.tokens = dict(load=0, compute=0, compute_back=0, store=0)

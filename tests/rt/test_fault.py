@@ -198,7 +198,9 @@ def test_an_unknown_cause_is_reported_whole():
                          timestamp=5)  # fmt: skip
     fault = DeviceFault(record)
     assert fault.code == 507000
-    for part in ("UNKNOWN_99", "task 2", "context 3", "cycle 5", "state 0x00000077", "[507000]"):
+    doing = "(load busy, compute busy, store busy, load waiting, compute waiting, store waiting)"
+    for part in ("UNKNOWN_99", "task 2", "context 3", "cycle 5", f"state 0x00000077 {doing}. ",
+                 "[507000]"):  # fmt: skip
         assert part in str(fault)
 
 

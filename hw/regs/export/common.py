@@ -7,6 +7,7 @@ import inspect
 
 from ...config import ADDRESS_BITS, HOST_BASE, NpuConfig
 from ..capability import capabilities
+from ..core import CoreState
 from ..descriptor import (
     Arguments,
     CallPayload,
@@ -39,9 +40,9 @@ __all__ = ["FORMATS", "NUMBERS", "enumerations", "paragraph", "resets"]
 
 FORMATS: tuple[type[Layout], ...] = (
     Sqe, KernelPayload, CopyPayload, ValuePayload, CallPayload, EventWord, Arguments, Completion,
-    TimedRecord, KernelHeader, ChannelRecord, *INSTRUCTIONS.values(),
+    TimedRecord, KernelHeader, ChannelRecord, *INSTRUCTIONS.values(), CoreState,
 )  # fmt: skip
-"""Everything that lies in memory."""
+"""Everything that lies in memory, and the state of a core in a fault record."""
 
 NUMBERS = {
     "ADDRESS_BITS": ADDRESS_BITS,

@@ -351,6 +351,22 @@ def test_illegal_operations_are_reported_and_forgotten_by_abort():
     machine.run(bench)
 
 
+def test_a_new_task_has_no_weights_to_keep():
+    machine = Machine()
+
+    async def bench(ctx):
+        await machine.issue(ctx, [((0, 0, 0), FINE)])
+        await machine.drain(ctx)
+        ctx.set(machine.unit.start, 1)
+        await machine.tick(ctx)
+        ctx.set(machine.unit.start, 0)
+        machine.offer(ctx, 1, (0, 0, 0), **FINE, keep=1)
+        fault = await machine.until_fault(ctx)
+        assert fault[:2] == (FaultCause.ILLEGAL_INSTRUCTION, 1)
+
+    machine.run(bench)
+
+
 def test_keep_takes_no_more_depth_than_was_loaded():
     machine = Machine()
 

@@ -5,7 +5,9 @@ from amaranth.sim import Simulator
 
 from hw.config import NpuConfig
 from hw.core.core import MatrixCore
+from hw.core.scrub import scrub_cycles
 from hw.interface import Status
+from hw.regs.core import CoreState
 from hw.regs.descriptor import KernelPayload
 from hw.regs.fault import FaultCause
 from hw.regs.instruction import (
@@ -30,7 +32,7 @@ from rt.kernel.assembler import encode
 from rt.kernel.gemm import GemmShape, gemm_kernel
 from tests.models.draining_port import DrainingReads, DrainingWrites
 
-CONFIG = NpuConfig.preset("tiny")
+CONFIG = NpuConfig.preset("tiny", scratchpad_words=256)
 KERNEL, A, B, TABLE, C = 0x1000, 0x4000, 0x6000, 0x7800, 0x8000
 STREAM, SLOT, CONTEXT = 3, 1, 1
 
@@ -95,12 +97,16 @@ class Bench:
     def put_kernel(self, code, address=KERNEL):
         self.put(address, encode(code, CONFIG.fingerprint))
 
-    async def begin(self, ctx, address=KERNEL, option=1, overflow=0):
+    async def scrubbed(self, ctx):
+        """Waits until the local memories are scrubbed after reset."""
+        await ctx.tick().repeat(scrub_cycles(CONFIG) + 1)
+
+    async def begin(self, ctx, address=KERNEL, option=1, overflow=0, context=CONTEXT):
         """Offers the task; afterwards it is the cycle after it was taken. Gives that of taking."""
         engine = self.dut.engine
         payload = KernelPayload(kernel_address=address, args_address=0x40)
         ctx.set(engine.tasks.p, {
-            "type": 2, "stream": STREAM, "context": CONTEXT, "slot": SLOT, "option": option,
+            "type": 2, "stream": STREAM, "context": context, "slot": SLOT, "option": option,
             "overflow": overflow, "payload": payload.to_int(),
         })  # fmt: skip
         ctx.set(engine.tasks.valid, 1)
@@ -298,6 +304,154 @@ def test_a_hinted_kernel_starts_at_once():
         taken = await bench.begin(ctx, address=other, option=0)
         done, _, _ = await bench.finish(ctx)
         assert bench.seen == {"started": [taken + 1], "ended": [done]}
+
+    bench.simulate(testbench)
+
+
+SPY = [
+    Address(register=0, offset=C), Address(register=1, offset=C + 128),
+    Address(register=2, offset=C + 256), Address(register=3), Address(register=4, offset=100),
+    Store(memory=0, accumulators=3, rows=4, columns=4, pitch=16),  # the sums
+    Store(memory=1, accumulators=3, rows=4, columns=4, pitch=4, format=OutputFormat.INT8,
+          bias=1, zero_point=0, low=-128, high=127), Fence(),  # by the channel table
+    Load(memory=2, local=4, rows=4, row_bytes=4, pitch=4), Fence(),  # the unit matrix
+    Matmul(activations=4, weights=3, accumulators=3, rows=4, depth=4), Fence(),  # the scratchpad
+    Store(memory=2, accumulators=3, rows=4, columns=4, pitch=16), End(),
+]  # fmt: skip
+"""Stores what it finds in the local memories."""
+
+
+def leaves_behind(bench):
+    """A kernel that fills scratchpad, accumulators and channel table."""
+    bench.put(A, np.full((16, 4), 7, np.int8))
+    record = ChannelRecord(bias=100, multiplier=1 << 20, shift=20).to_bytes()
+    bench.put(TABLE, record * 4)
+    return [
+        Address(register=0, offset=A), Address(register=1, offset=TABLE), Address(register=2),
+        Address(register=3, offset=16), Load(memory=1, local=3, row_bytes=64),
+        Load(memory=0, local=2, rows=16, row_bytes=4, pitch=4), Fence(),
+        Matmul(activations=2, weights=2, accumulators=2, rows=16, depth=4), Channel(local=3), End(),
+    ]  # fmt: skip
+
+
+def test_a_kernel_finds_nothing_of_another_context():
+    bench = Bench()
+    own, other = 0x2000, 0x3000
+    unit = np.eye(4, dtype=np.int8)
+
+    async def testbench(ctx):
+        await bench.scrubbed(ctx)
+        bench.put_kernel(leaves_behind(bench), address=other)
+        bench.put_kernel(SPY, address=own)
+        cases = (CONTEXT, True, 0), (0, False, 0), (CONTEXT, False, 1 << CONTEXT)
+        for context, same, changed in cases:
+            await bench.begin(ctx, address=other)
+            assert (await bench.finish(ctx))[1:] == (0, None)
+            ctx.set(bench.dut.changed, changed)
+            await ctx.tick()
+            ctx.set(bench.dut.changed, 0)
+            bench.put(C, np.full(256, 99, np.int8))
+            bench.put(C + 256, unit)
+            await bench.begin(ctx, address=own, context=context)
+            assert (await bench.finish(ctx))[1:] == (0, None)
+            found = [bench.get(C + 128 * k, (4, 4), np.int32) for k in (0, 2)]
+            assert bool(found[0].all()) is bool(found[1].all()) is same
+            assert same or not any(sums.any() for sums in found)
+            # The channel table is never that of another task.
+            assert not bench.get(C + 128, (4, 4), np.int8).any()
+
+    bench.simulate(testbench)
+
+
+def test_a_scrub_holds_the_first_instruction_back_for_a_cycle_a_word():
+    bench = Bench()
+    length = scrub_cycles(CONFIG)
+
+    async def testbench(ctx):
+        await bench.scrubbed(ctx)
+        bench.put_kernel([Fence(), End()])
+        # One code bank for each context.
+        for context, option in ((CONTEXT, 1), (0, 0)):
+            await bench.begin(ctx, context=context, option=option)
+            await bench.finish(ctx)
+        for context, cycles in ((CONTEXT, length), (CONTEXT, 0), (0, length), (0, 0)):
+            taken = await bench.begin(ctx, context=context, option=0)
+            progress = ctx.get(bench.dut.engine.progress)
+            done, failed, _ = await bench.finish(ctx, limit=length + 10)
+            assert (done, failed) == (taken + cycles + 2, 0)
+            assert bench.seen["started"] == [taken + cycles + 1]
+            assert progress  # the watchdog is told
+
+    bench.simulate(testbench)
+
+
+def test_an_abort_ends_a_task_that_waits_for_a_scrub():
+    bench = Bench()
+    engine = bench.dut.engine
+
+    async def testbench(ctx):
+        await bench.scrubbed(ctx)
+        await bench.run(ctx, leaves_behind(bench))
+        bench.put_kernel(SPY)
+        bench.put(C + 256, np.eye(4, dtype=np.int8))
+        await bench.begin(ctx, context=0)
+        await ctx.tick().repeat(150)  # its code is there, its memories are not
+        ctx.set(engine.abort, 1)
+        await ctx.tick()
+        ctx.set(engine.abort, 0)
+        _, failed, report = await bench.finish(ctx, limit=20)
+        assert (failed, report) == (1, None)
+        assert "started" in bench.seen
+        assert not bench.store.requests
+        taken = await bench.begin(ctx, context=0, option=0)
+        done, failed, _ = await bench.finish(ctx)
+        assert not failed
+        assert done > taken + scrub_cycles(CONFIG) - 200
+        for k in (0, 2):
+            assert not bench.get(C + 128 * k, (4, 4), np.int32).any()
+
+    bench.simulate(testbench)
+
+
+def test_code_that_has_changed_is_read_anew():
+    bench = Bench()
+
+    async def testbench(ctx):
+        await bench.scrubbed(ctx)
+        bench.put_kernel([Fence(), End()])
+        await bench.begin(ctx)
+        await bench.finish(ctx)
+        for member, value in (("invalidate", 1), ("changed", 0b01), (None, 0)):
+            if member is not None:
+                ctx.set(getattr(bench.dut, member), value)
+                await ctx.tick()
+                ctx.set(getattr(bench.dut, member), 0)
+            reads = len(bench.code.requests)
+            await bench.begin(ctx, option=0)
+            await bench.finish(ctx)
+            assert (len(bench.code.requests) > reads) is (member is not None)
+
+    bench.simulate(testbench)
+
+
+def test_a_report_shows_the_state_of_the_units():
+    bench = Bench()
+    cases = [
+        ([Grant(compute=3), Load(wait_next=1), End()], "END waits",
+         dict(load_waiting=1, load_queued=1, running=1, blocked=1, store_to_compute=3)),
+        ([Store(rows=0, columns=1), *[Fence()] * 3, End()], "a unit",
+         dict(store_busy=1, running=1, blocked=1)),
+    ]  # fmt: skip
+
+    async def testbench(ctx):
+        for code, name, state in cases:
+            _, failed, report = await bench.run(ctx, code)
+            assert failed
+            assert CoreState.from_int(report.state) == CoreState(**state), name
+        bench.put(KERNEL, bytes(64))
+        await bench.begin(ctx)
+        _, failed, report = await bench.finish(ctx)
+        assert CoreState.from_int(report.state) == CoreState(fetching=1)
 
     bench.simulate(testbench)
 

@@ -88,6 +88,10 @@ def golden(code):
             told[UNIT[kind]].append((where, instruction.to_int(), memory, tuple(values)))
 
 
+STALE = Load(rows=77).to_int()
+"""What another kernel left in the code bank, behind the last instruction."""
+
+
 class Bench:
     """A sequencer with code, arguments and units that take operations at random."""
 
@@ -111,7 +115,7 @@ class Bench:
     async def memory(self, ctx):
         dut = self.dut
         async for _, _, index, argument in ctx.tick().sample(dut.index, dut.argument):
-            ctx.set(dut.code, self.words[index] if index < len(self.words) else 0)
+            ctx.set(dut.code, self.words[index] if index < len(self.words) else STALE)
             ctx.set(dut.argument_data, ARGUMENTS[argument])
 
     def unit(self, name):
