@@ -53,6 +53,16 @@ def expected(table, sums, fields):
     return requantise(sums, **columns, **clamp).tobytes()
 
 
+def wraps(table, sums, fields):
+    """Whether an INT32 that is stored does not fit 32 bits."""
+    totals = [total + fields["bias"] * channel["bias"]
+              for total, channel in zip(sums, table, strict=True)]  # fmt: skip
+    stored = totals[: fields["columns"]]
+    return fields["output"] == OutputFormat.INT32 and any(
+        not -(2**31) <= total < 2**31 for total in stored
+    )
+
+
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     st.lists(CHANNEL, min_size=4, max_size=4),
@@ -78,13 +88,15 @@ def test_rows_equal_the_golden_functions_after_the_stated_latency():
             ctx.set(unit.i.valid, row is not None)
             if row is not None:
                 ctx.set(unit.i.lanes, row[0])
-                ctx.set(unit.i.processing, row[1])
+                ctx.set(unit.i.processing, {**row[1], "tag": cycle % 4})
             due = cycle - REQUANTISE_LATENCY
             if due >= 0 and stream[due] is not None:
                 assert ctx.get(unit.o.valid)
                 want = int.from_bytes(expected(table, *stream[due]), "little")
                 assert ctx.get(unit.o.bytes) == want
                 assert ctx.get(unit.o.processing.columns) == stream[due][1]["columns"]
+                assert ctx.get(unit.o.processing.tag) == due % 4
+                assert ctx.get(unit.o.overflow) == wraps(table, *stream[due])
             else:
                 assert not ctx.get(unit.o.valid)
             await ctx.tick()

@@ -449,6 +449,70 @@ def test_a_failed_write_is_reported_with_its_own_instruction(status, cause):
     machine.run(bench)
 
 
+def test_an_int32_that_wraps_is_reported_with_its_own_instruction_and_not_written():
+    """The next STORE is in work by then; those before it are written."""
+    machine = Machine()
+    word = Store(**INT32, rows=1, columns=3, pitch=16, bias=1)
+    top = 2**31 - 1
+    table = [ChannelRecord(bias=1), ChannelRecord(bias=-1), *[ChannelRecord(bias=5)] * 2]
+    # Of the last column nothing is stored.
+    sums = np.array([[0, 0, 0, top], [top - 1, -top, 3, top], [4, -top - 1, 4, 0]], np.int32)
+    operations = [(word, local, BASE + 64 * k) for k, local in enumerate((0, 1, 2, 0))]
+
+    async def bench(ctx):
+        await machine.fill(ctx, machine.accumulators, sums)
+        await machine.fill_table(ctx, table)
+        await machine.issue(ctx, (Channel(), 0))
+        expected = bytearray(machine.memory)
+        for operation in operations:
+            golden(expected, sums, table, *operation)
+        await machine.issue(ctx, *operations)
+        await machine.drain(ctx)
+        assert machine.memory == expected
+        assert machine.faults == []
+
+        ctx.set(machine.unit.overflow, 1)
+        machine.memory[:] = b"\xa5" * len(machine.memory)
+        await machine.issue(ctx, *operations[:2])
+        await machine.drain(ctx)
+        row = len(machine.cycles("row"))
+        await machine.issue(ctx, operations[2], (word.replace(rows=2), *operations[3][1:]))
+        fault = await machine.until_fault(ctx)
+        for _ in range(20):
+            await machine.tick(ctx)
+        assert machine.faults == [fault]
+        assert fault == (FaultCause.ARITHMETIC_OVERFLOW, 0, word.to_int(), 0, 0)
+        assert machine.cycles("fault") == [machine.cycles("row")[row] + 6]
+        assert machine.memory[: BASE + 128] == expected[: BASE + 128]
+        assert set(machine.memory[BASE + 128 :]) == {0xA5}
+        await abort(ctx, machine)
+        # It knows its STOREs afterwards, too.
+        await machine.issue(ctx, (word, 0, BASE), (word, 2, BASE))
+        assert (await machine.until_fault(ctx))[:2] == (FaultCause.ARITHMETIC_OVERFLOW, 1)
+
+    machine.run(bench)
+
+
+def test_a_new_task_finds_a_table_of_zeros():
+    machine = Machine()
+    word = Store(**INT8, rows=1, columns=4, pitch=4, bias=1, zero_point=9)
+    table = [ChannelRecord(bias=60, multiplier=1)] * 4
+
+    async def bench(ctx):
+        await machine.fill_table(ctx, table)
+        await machine.issue(ctx, (Channel(), 0), (word, 0, BASE))
+        await machine.drain(ctx)
+        assert machine.memory[BASE : BASE + 4] == bytes([69] * 4)
+        ctx.set(machine.unit.start, 1)
+        await machine.tick(ctx)
+        ctx.set(machine.unit.start, 0)
+        await machine.issue(ctx, (word, 0, BASE))
+        await machine.drain(ctx)
+        assert machine.memory[BASE : BASE + 4] == bytes([9] * 4)
+
+    machine.run(bench)
+
+
 def test_abort_in_the_middle_leaves_nothing_behind():
     random = np.random.default_rng(3)
     machine = Machine()
