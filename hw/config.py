@@ -19,6 +19,8 @@ ADDRESS_BITS = 40
 """Bits of a memory address."""
 HOST_BASE = 1 << 39
 """First address of host memory; device memory starts at 0."""
+MAX_ENGINES = 8
+"""Engines that a device can show as busy: copy channels, cores and control."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class NpuConfig:
     copy_channels: int = 2
     """Copy engines."""
     cores: int = 1
-    """Matrix cores."""
+    """Matrix cores, all alike: kernels go to the first that is free."""
     burst_beats: int = 16
     """Greatest number of beats in one burst."""
     outstanding: int = 32
@@ -74,7 +76,7 @@ class NpuConfig:
         "contexts": (1, 16),
         "windows": (1, 16),
         "copy_channels": (1, 4),
-        "cores": (1, 1),
+        "cores": (1, 4),
         "burst_beats": (2, 32),
         "outstanding": (1, 64),
         "counters": (8, 8),
@@ -94,6 +96,11 @@ class NpuConfig:
             value = getattr(self, name)
             if value & (value - 1):
                 raise ConfigError(f"{name} is {value}; it must be a power of two")
+        if len(self.engines) > MAX_ENGINES:
+            raise ConfigError(
+                f"copy_channels + cores is {len(self.engines) - 1}; with the control engine there "
+                f"may be {MAX_ENGINES} engines, choose {MAX_ENGINES - 1} or less"
+            )
         if self.burst_bytes > 4096:
             raise ConfigError(
                 f"burst_beats is {self.burst_beats}; with {self.data_bytes} bytes a beat a burst "

@@ -9,7 +9,7 @@ from .regs.registers import PmuValue
 
 __all__ = ["AMOUNT_BITS", "DELTA_BITS", "Pmu", "event_codes"]
 
-AMOUNT_BITS = 16
+AMOUNT_BITS = 17
 """Bits of what one event may add in a cycle."""
 DELTA_BITS = 32
 """Bits of a difference between two readings of a counter."""

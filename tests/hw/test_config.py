@@ -36,6 +36,12 @@ def test_bursts_stay_within_4_kib():
         assert NpuConfig(columns=columns, burst_beats=32).burst_bytes == 256
 
 
+def test_engines_are_no_more_than_a_register_can_show():
+    assert len(NpuConfig(copy_channels=3, cores=4).engines) == 8
+    with pytest.raises(ConfigError, match="copy_channels . cores is 8; .* choose 7 or less"):
+        NpuConfig(copy_channels=4, cores=4)
+
+
 def test_an_unknown_preset_is_answered_with_the_known_ones():
     with pytest.raises(ConfigError, match="no preset is called 'huge'; choose one of tiny, small"):
         NpuConfig.preset("huge")
@@ -72,6 +78,10 @@ def test_engines_and_clients_are_named_in_the_order_of_their_numbers():
     assert config.read_clients == ("queue", "copy0", "copy1", "code0", "load0")
     assert config.write_clients == ("completion", "copy0", "copy1", "store0")
     assert 1 << (config.id_bits - 1) >= len(config.read_clients)
+    config = NpuConfig(copy_channels=1, cores=2)
+    assert config.engines == ("copy0", "core0", "core1", "control")
+    assert config.read_clients == ("queue", "copy0", "code0", "load0", "code1", "load1")
+    assert config.write_clients == ("completion", "copy0", "store0", "store1")
 
 
 def test_the_fingerprint_changes_with_what_kernels_depend_on_and_nothing_else():
