@@ -165,7 +165,8 @@ class Npu(wiring.Component):
             scheduler.cycle.eq(self.pmu.cycle),
             scheduler.watchdog.eq(self.csr.device.watchdog.value.cycles),
             scheduler.deltas.eq(self.pmu.deltas),
-            self.pmu.marks.eq(scheduler.marks),
+            self.pmu.starts.eq(scheduler.marks | scheduler.started),
+            self.pmu.ends.eq(scheduler.ended),
             self.csr.device.engine_status.value.busy.eq(scheduler.busy),
             self.csr.device.cycle.value.cycle.eq(self.pmu.cycle),
         ]

@@ -1,6 +1,6 @@
 """Performance counters: what happened, how often, and between which cycles."""
 
-from amaranth import Cat, Module, Signal
+from amaranth import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -28,9 +28,8 @@ class Pmu(wiring.Component):
     """The cycle counter and eight counters of 48 bits, each adding up one selected event.
 
     While counting is enabled, the amounts of cycle t are in the counters from cycle t + 1 on. So
-    a counter that is looked at in cycle t covers all cycles before t; a snapshot or a mark in
-    cycle t is such a look, the difference of two covers the cycles from the first up to, not
-    including, the second.
+    a snapshot in cycle t covers all cycles before t, and the difference of two covers the cycles
+    from the first up to, not including, the second.
 
     A counter whose event is NONE, or a code without meaning, stands still.
 
@@ -44,16 +43,18 @@ class Pmu(wiring.Component):
     amounts: what each event adds in this cycle, indexed by its code. CYCLES is counted by the
         PMU itself; the inputs of codes without meaning are ignored.
     enable: count.
-    clear: pulse; the counters and marks are zero in the next cycle. What happens in the cycle of
-        the pulse is lost.
+    clear: pulse; the counters are zero in the next cycle. What happens in the cycle of the pulse
+        is lost.
     snapshot: pulse in cycle t: from t + 1 on `values` are the counters and `snapshot_cycle` is
         the cycle counter, all as they were in t. Together with `clear` it still sees the sums.
     selects: event of each counter.
-    selected: pulse; the counter and its marks are zero in the next cycle, whatever it counts.
+    selected: pulse; clears that counter, whatever it counts.
     values, snapshot_cycle: last snapshot.
-    marks: pulse for an engine: remembers where the counters stand, as its task begins.
-    deltas: for each engine, what each counter has added since the mark, modulo 2^32;
-        combinational. Since the last clear, if that was later.
+    starts, ends: pulses for each engine. A task lasts from the last start to the last end behind
+        it, both cycles included; without an end, it goes on.
+    deltas: for each engine, what each counter has added in the task's cycles up to and with this
+        one, modulo 2^32; combinational, so whole in the very cycle of the end. A clear while the
+        task lasts forgets what came before; later ones change nothing.
     """
 
     def __init__(self, config):
@@ -70,7 +71,8 @@ class Pmu(wiring.Component):
             "selected": In(1).array(config.counters),
             "values": Out(self.value_bits).array(config.counters),
             "snapshot_cycle": Out(64),
-            "marks": In(engines),
+            "starts": In(engines),
+            "ends": In(engines),
             "deltas": Out(data.ArrayLayout(data.ArrayLayout(DELTA_BITS, config.counters), engines)),
         })  # fmt: skip
 
@@ -84,23 +86,44 @@ class Pmu(wiring.Component):
             m.d.sync += self.snapshot_cycle.eq(self.cycle)
             m.d.sync += [self.values[n].eq(counters[n]) for n in numbers]
 
-        for counter, select, selected in zip(counters, self.selects, self.selected, strict=True):
-            with m.If(self.clear | selected):
-                m.d.sync += counter.eq(0)
-            with m.Elif(self.enable & (select != PmuEvent.NONE)), m.Switch(select):
-                for code in event_codes(self.config):
-                    amount = 1 if code == PmuEvent.CYCLES else self.amounts[code]
-                    with m.Case(code):
-                        m.d.sync += counter.eq(counter + amount)
-
+        amounts = [self._count(m, n, counter) for n, counter in enumerate(counters)]
         for engine in range(len(self.config.engines)):
-            mark = Signal(data.ArrayLayout(DELTA_BITS, self.config.counters), name=f"mark{engine}")
-            with m.If(self.marks[engine]):
-                m.d.sync += [mark[n].eq(counters[n]) for n in numbers]
-            for n in numbers:
-                with m.If(self.clear | self.selected[n]):
-                    m.d.sync += mark[n].eq(0)
-            m.d.comb += self.deltas[engine].eq(
-                Cat((counters[n] - mark[n])[:DELTA_BITS] for n in numbers)
-            )
+            self._measure(m, engine, counters, amounts)
         return m
+
+    def _count(self, m, number, counter):
+        """Adds up in one counter; returns what it adds in this cycle."""
+        select = self.selects[number]
+        added = Signal(AMOUNT_BITS, name=f"added{number}")
+        with m.If(self.enable & (select != PmuEvent.NONE)), m.Switch(select):
+            for code in event_codes(self.config):
+                with m.Case(code):
+                    m.d.comb += added.eq(1 if code == PmuEvent.CYCLES else self.amounts[code])
+        with m.If(self.clear | self.selected[number]):
+            m.d.sync += counter.eq(0)
+        with m.Elif(added != 0):
+            m.d.sync += counter.eq(counter + added)
+        return added
+
+    def _measure(self, m, engine, counters, amounts):
+        """Differences of one engine's task: of where the counters stood, or as they were kept."""
+        layout = data.ArrayLayout(DELTA_BITS, self.config.counters)
+        mark = Signal(layout, name=f"mark{engine}")
+        kept = Signal(layout, name=f"kept{engine}")
+        over = Signal(name=f"over{engine}")
+        starts, ends, delta = self.starts[engine], self.ends[engine], self.deltas[engine]
+        with m.If(ends):
+            m.d.sync += [kept.eq(delta), over.eq(1)]
+        with m.Elif(starts):
+            m.d.sync += over.eq(0)
+        for n, (counter, added) in enumerate(zip(counters, amounts, strict=True)):
+            with m.If(over & ~starts & ~ends):
+                m.d.comb += delta[n].eq(kept[n])
+            with m.Elif(starts):
+                m.d.comb += delta[n].eq(added)
+            with m.Else():
+                m.d.comb += delta[n].eq(counter + added - mark[n])
+            with m.If(self.clear | self.selected[n]):
+                m.d.sync += mark[n].eq(0)
+            with m.Elif(starts):
+                m.d.sync += mark[n].eq(counter)

@@ -48,7 +48,8 @@ class Scheduler(wiring.Component):
         a retirement of it would be taken now.
     cycle: now. watchdog: greatest number of cycles without progress; 0 for any.
     marks: pulse for each of `config.engines` in the cycle of a dispatch to it.
-    deltas: what the eight counters added since then.
+    deltas: what the eight counters added in its task: from its start, or else that cycle, to its
+        last end, or else this cycle.
     faults: of the engines, in their order; the last is that of the queues: bad heads (with their
         task) and overruns (without one), one a cycle.
     outside: a fault of another unit. It stops streams as any does, unless its stream has gone to

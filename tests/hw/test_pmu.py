@@ -21,29 +21,37 @@ class Model:
     def __init__(self):
         self.cycle = 0
         self.counters = [0] * CONFIG.counters
-        self.marks = [[0] * CONFIG.counters for _ in range(ENGINES)]
+        self.spans = [[0] * CONFIG.counters for _ in range(ENGINES)]
+        self.kept = [None] * ENGINES
         self.values = [0] * CONFIG.counters
         self.snapshot_cycle = 0
 
-    def step(self, amounts, selects, selected, *, enable, clear, snapshot, marks):
+    def step(self, amounts, selects, selected, *, enable, clear, snapshot, starts, ends):
+        """Goes to the next cycle; returns the deltas of this one."""
         if snapshot:
             self.values, self.snapshot_cycle = list(self.counters), self.cycle
+        added = [
+            1 if enable and select == PmuEvent.CYCLES
+            else amounts[select] if enable and select in CODES else 0
+            for select in selects
+        ]  # fmt: skip
+        deltas = []
         for engine in range(ENGINES):
-            if marks >> engine & 1:
-                self.marks[engine] = [value % 2**32 for value in self.counters]
+            span = self.spans[engine]
+            if starts >> engine & 1:
+                span[:], self.kept[engine] = [0] * CONFIG.counters, None
+            span[:] = [(total + more) % 2**32 for total, more in zip(span, added, strict=True)]
+            if ends >> engine & 1:
+                self.kept[engine] = list(span)
+            deltas.append(self.kept[engine] or list(span))
         for n in COUNTERS:
+            self.counters[n] = (self.counters[n] + added[n]) % 2**48
             if clear or selected[n]:
                 self.counters[n] = 0
-                for mark in self.marks:
-                    mark[n] = 0
-            elif enable and selects[n] == PmuEvent.CYCLES:
-                self.counters[n] += 1
-            elif enable and selects[n] in CODES:
-                self.counters[n] = (self.counters[n] + amounts[selects[n]]) % 2**48
+                for span in self.spans:
+                    span[n] = 0
         self.cycle += 1
-
-    def delta(self, engine):
-        return [(self.counters[n] - self.marks[engine][n]) % 2**32 for n in COUNTERS]
+        return deltas
 
 
 def simulate(testbench):
@@ -79,18 +87,19 @@ def test_random_events_agree_with_the_model():
                 "enable": rng.random() < 0.9,
                 "clear": rng.random() < 0.02,
                 "snapshot": rng.random() < 0.1,
-                "marks": rng.getrandbits(ENGINES) if rng.random() < 0.1 else 0,
+                "starts": rng.getrandbits(ENGINES) if rng.random() < 0.1 else 0,
+                "ends": rng.getrandbits(ENGINES) if rng.random() < 0.1 else 0,
             }
             for name, value in pulses.items():
                 ctx.set(getattr(pmu, name), value)
             everything = [amounts.get(code, 0) for code in range(len(pmu.amounts))]
-            model.step(everything, selects, selected, **pulses)
+            deltas = model.step(everything, selects, selected, **pulses)
+            for engine in range(ENGINES):
+                assert [ctx.get(pmu.deltas[engine][n]) for n in COUNTERS] == deltas[engine]
             await ctx.tick()
             assert ctx.get(pmu.cycle) == model.cycle
             assert [ctx.get(pmu.values[n]) for n in COUNTERS] == model.values
             assert ctx.get(pmu.snapshot_cycle) == model.snapshot_cycle
-            for engine in range(ENGINES):
-                assert [ctx.get(pmu.deltas[engine][n]) for n in COUNTERS] == model.delta(engine)
 
     simulate(bench)
 
@@ -135,19 +144,40 @@ def test_snapshots_do_not_tear():
     simulate(bench)
 
 
-def test_a_delta_covers_the_cycles_from_its_mark_on():
+def test_a_delta_covers_the_cycles_from_start_to_end():
     async def bench(ctx, pmu):
+        delta, other = pmu.deltas[1][3], pmu.deltas[0][3]
         ctx.set(pmu.selects[3], PmuEvent.LOAD_BUSY)
         ctx.set(pmu.amounts[PmuEvent.LOAD_BUSY], 5)
         ctx.set(pmu.enable, 1)
         await ctx.tick().repeat(7)
-        ctx.set(pmu.marks, 0b010)
+        for _ in range(2):  # dispatched; first bus address
+            ctx.set(pmu.starts, 0b010)
+            assert ctx.get(delta) == 5
+            await ctx.tick()
+        ctx.set(pmu.starts, 0)
+        await ctx.tick().repeat(3)
+        assert ctx.get(delta) == 25
+        for cycles in (5, 9):  # the first and the last end
+            ctx.set(pmu.ends, 0b010)
+            assert ctx.get(delta) == 5 * cycles
+            await ctx.tick()
+            ctx.set(pmu.ends, 0)
+            await ctx.tick().repeat(3)
+            assert ctx.get(delta) == 5 * cycles
+        assert ctx.get(other) == 5 * (7 + 2 + 3 + 2 * 4 + 1)
+        ctx.set(pmu.clear, 1)
         await ctx.tick()
-        ctx.set(pmu.marks, 0)
-        assert ctx.get(pmu.deltas[1][3]) == 5
-        assert ctx.get(pmu.deltas[0][3]) == 40
-        await ctx.tick().repeat(4)
-        assert ctx.get(pmu.deltas[1][3]) == 25
+        ctx.set(pmu.clear, 0)
+        assert ctx.get(delta) == 45
+        ctx.set(pmu.starts, 0b010)
+        ctx.set(pmu.ends, 0b010)
+        assert ctx.get(delta) == 5
+        await ctx.tick()
+        ctx.set(pmu.starts, 0)
+        ctx.set(pmu.ends, 0)
+        await ctx.tick().repeat(3)
+        assert ctx.get(delta) == 5
 
     simulate(bench)
 
@@ -157,13 +187,12 @@ def test_counters_are_wider_than_32_bits():
         ctx.set(pmu.selects[0], PmuEvent.MACS)
         ctx.set(pmu.amounts[PmuEvent.MACS], 0xFFFF)
         ctx.set(pmu.enable, 1)
-        ctx.set(pmu.marks, 0)
         ticks = 0x10010
         await ctx.tick().repeat(ticks)
         ctx.set(pmu.snapshot, 1)
         await ctx.tick()
         assert ctx.get(pmu.values[0]) == ticks * 0xFFFF > 1 << 32
-        assert ctx.get(pmu.deltas[0][0]) == (ticks + 1) * 0xFFFF % 2**32
+        assert ctx.get(pmu.deltas[0][0]) == (ticks + 2) * 0xFFFF % 2**32
 
     simulate(bench)
 

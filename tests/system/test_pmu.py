@@ -205,15 +205,18 @@ def test_the_waveform_itself_shows_what_the_program_asked_for(runs, seen, stalli
 
 
 def test_a_completion_entry_has_the_deltas_of_its_task(runs, seen, stalling):
-    """From the cycle of the dispatch to before that in which the task retires."""
+    """From the cycle of its start to that of its end, both included."""
     first = runs[0]
     for codes, run in zip(groups(stalling.config), runs, strict=True):
         assert list(run.profiles) == list(first.profiles)
         for number, profile in run.profiles.items():
             shown = first.timeline.run(number)
             assert (profile.start, profile.end) == (shown.start, shown.end)
-            span = shown.dispatched - 1, shown.released - 1
-            assert list(profile.counters) == counted(first, codes, seen, *span), number
+            expected = counted(first, codes, seen, shown.start, shown.end + 1)
+            assert list(profile.counters) == expected, number
+            if PmuEvent.CYCLES in codes:
+                cycles = profile.counters[codes.index(PmuEvent.CYCLES)]
+                assert cycles == profile.end - profile.start + 1
 
 
 def test_a_snapshot_is_of_one_cycle_while_the_counters_go_on(session, device):
