@@ -30,14 +30,18 @@ PATIENCE = 100_000
 """Cycles after which a control access without an answer is given up."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Action:
-    """One thing that the host did. The list of them replays a run exactly."""
+    """One thing that the host did. The list of them replays a run exactly.
+
+    It is logged before it is done, so that one that fails or never ends is in the list, too.
+    """
 
     cycle: int
     kind: Literal["read", "write", "read_host", "write_host", "run_until", "reset", "inject"]
     arguments: tuple[Any, ...]
     result: Any = None
+    """What a read or a run gave; None if it was not answered."""
 
 
 class SimTransport:
@@ -45,13 +49,18 @@ class SimTransport:
 
     A control access takes 3 cycles and those that the NPU takes to answer: the same sequence of
     calls gives the same cycles, always.
+
+    Attributes
+    ----------
+    actions: what the host did since the link was opened, if it was opened to record that.
     """
 
-    def __init__(self, board: Board, engine: Engine) -> None:
+    def __init__(self, board: Board, engine: Engine, *, record: bool = True) -> None:
         self.config: NpuConfig = board.config
         self.board_config: BoardConfig = board.board
         self.engine = engine
         self.actions: list[Action] = []
+        self._record = record
         self._board = board
         self._memories = {name: engine.memory(name) for name in ("host", "device")}
         self._closed = False
@@ -76,24 +85,23 @@ class SimTransport:
 
     def read_host(self, address: int, size: int) -> bytes:
         at = self._host_offset(address, size)
-        data = bytes(self._memories["host"][at : at + size])
         self._log("read_host", address, size)
-        return data
+        return bytes(self._memories["host"][at : at + size])
 
     def write_host(self, address: int, data: bytes | bytearray | memoryview) -> None:
         content = bytes(data)
         at = self._host_offset(address, len(content))
-        self._memories["host"][at : at + len(content)] = content
         self._log("write_host", address, content)
+        self._memories["host"][at : at + len(content)] = content
 
     def run_until(self, *, interrupt: bool, cycle: int | None) -> Stop:
         self._check_open()
         if not interrupt and cycle is None:
             raise TransportError("run_until waits for nothing; give an interrupt or a cycle")
-        start = self.now()
+        action = self._log("run_until", interrupt, cycle)
         reached = self.engine.run_until(self._board.irq if interrupt else None, cycle)
         stop = Stop(Reason.INTERRUPT if reached else Reason.CYCLE, self.now())
-        self.actions.append(Action(start, "run_until", (interrupt, cycle), stop))
+        action.result = stop
         return stop
 
     def now(self) -> int:
@@ -118,7 +126,10 @@ class SimTransport:
         self.engine.capture(*_recording(path, window, self.config))
 
     def device_memory(self) -> memoryview:
-        """Backdoor for tests: the bytes of device memory, without a copy and without time."""
+        """Backdoor for tests: the bytes of device memory, without a copy and without time.
+
+        What is written here is in no log: to replay such a run, write it again.
+        """
         return self._memories["device"]
 
     def inject(
@@ -130,13 +141,13 @@ class SimTransport:
     ) -> None:
         """Lets the memories answer accesses to `first` … `last` with a `Response`; None ends it."""
         self._check_open()
+        self._log("inject", direction, first, last, response)
         error = self._board.read_error if direction == "read" else self._board.write_error
         self.engine.poke(error.first, first)
         self.engine.poke(error.last, last)
         if response is not None:
             self.engine.poke(error.response.as_value(), response.value)
         self.engine.poke(error.enable, response is not None)
-        self._log("inject", direction, first, last, response)
 
     def _access(self, operation: Operation) -> int:
         board, engine = self._board, self.engine
@@ -149,8 +160,10 @@ class SimTransport:
         if not 0 <= value < 1 << 32:
             raise TransportError(f"{value:#x} for control address {address:#x} exceeds 32 bits")
         start = engine.now
+        writes = isinstance(operation, Write)
+        action = self._log("write", address, value) if writes else self._log("read", address)
         command = board.commands
-        engine.poke(command.p.write, isinstance(operation, Write))
+        engine.poke(command.p.write, writes)
         engine.poke(command.p.address, address)
         engine.poke(command.p.data, value)
         engine.poke(command.valid, 1)
@@ -164,12 +177,10 @@ class SimTransport:
         response = Response(engine.peek(board.results.p.response))
         result = engine.peek(board.results.p.data)
         engine.step()
-        if isinstance(operation, Write):
-            self.actions.append(Action(start, "write", (address, value)))
-        else:
-            self.actions.append(Action(start, "read", (address,), result))
+        if not writes:
+            action.result = result
         if response is not Response.OKAY:
-            kind = "write to" if isinstance(operation, Write) else "read of"
+            kind = "write to" if writes else "read of"
             raise TransportError(
                 f"{kind} control address {address:#x} was answered with {response.name} "
                 f"in cycle {engine.now}"
@@ -186,8 +197,11 @@ class SimTransport:
             )
         return offset
 
-    def _log(self, kind: Any, *arguments: Any) -> None:
-        self.actions.append(Action(self.now(), kind, arguments))
+    def _log(self, kind: Any, *arguments: Any) -> Action:
+        action = Action(self.now(), kind, arguments)
+        if self._record:
+            self.actions.append(action)
+        return action
 
     def _check_open(self) -> None:
         if self._closed:
@@ -214,6 +228,7 @@ def open(
     engine: str = "auto",
     vcd: str | Path | None = None,
     window: str | Window | None = None,
+    record: bool = True,
     npu: Any = None,
 ) -> SimTransport:
     """A simulated NPU on its board.
@@ -224,6 +239,7 @@ def open(
     board: memories around it.
     engine: what runs the gateware, one of `ENGINES`.
     vcd: file for a waveform; window: the part that is recorded, see `Window.parse`.
+    record: whether what the host does is kept, to replay it; the list of a long run is long.
     npu: a component to use in place of `Npu(config)`.
     """
     if engine not in ENGINES:
@@ -237,7 +253,7 @@ def open(
 
         npu = Npu(config)
     whole = Board(npu, config, board or BoardConfig())
-    transport = SimTransport(whole, PysimEngine(whole, clock_mhz=config.clock_mhz))
+    transport = SimTransport(whole, PysimEngine(whole, clock_mhz=config.clock_mhz), record=record)
     if recording is not None:
         transport.capture(*recording)
     return transport

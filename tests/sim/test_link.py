@@ -2,6 +2,8 @@
 
 """The transport on a stub NPU: every behaviour that the driver relies on."""
 
+from contextlib import suppress
+
 import pytest
 
 import sim.link
@@ -31,6 +33,25 @@ def opened():
 def link(opened):
     opened.reset()
     return opened
+
+
+def replay(link, actions):
+    """Does what a log says from reset on, each in its cycle; returns the new log."""
+    link.reset()
+    del link.actions[:]
+    for action in actions:
+        assert link.now() == action.cycle
+        match action.kind:
+            case "read" | "write":
+                operation = Read if action.kind == "read" else Write
+                with suppress(TransportError):
+                    link.control([operation(*action.arguments)])
+            case "run_until":
+                interrupt, cycle = action.arguments
+                link.run_until(interrupt=interrupt, cycle=cycle)
+            case kind:
+                getattr(link, kind)(*action.arguments)
+    return list(link.actions)
 
 
 def copy(link, source, target, hosts):
@@ -147,6 +168,34 @@ def test_the_same_program_takes_the_same_cycles(link):
         return link.now(), list(link.actions)
 
     assert program() == program()
+
+
+def test_the_log_replays_a_run_with_errors_and_accesses_without_an_answer(link, monkeypatch):
+    monkeypatch.setattr(sim.link, "PATIENCE", 50)
+    del link.actions[:]
+    link.inject("read", 64, 64, Response.SLVERR)
+    link.write_host(HOST_BASE, b"12345678")
+    assert copy(link, 64, 8, hosts=0b01) == (0, 0)
+    with pytest.raises(TransportError, match="DECERR"):
+        link.control([Read(stub.UNMAPPED)])
+    link.control([Write(stub.MUTE, 1)])
+    for operation in (Read(stub.IDENT), Write(stub.SCRATCH, 5)):
+        with pytest.raises(TransportError, match="no answer"):
+            link.control([operation])
+    link.inject("read", 0, 0, None)
+    logged = list(link.actions)
+    unanswered = [(action.kind, action.arguments, action.result) for action in logged[-3:-1]]
+    assert unanswered == [("read", (stub.IDENT,), None), ("write", (stub.SCRATCH, 5), None)]
+    assert replay(link, logged) == logged
+
+
+def test_a_link_that_does_not_record_keeps_no_log():
+    link = open_stub(record=False)
+    link.write_host(HOST_BASE, b"kept")
+    assert link.control([Write(stub.SCRATCH, 9), Read(stub.SCRATCH)]) == [9]
+    assert link.run_until(interrupt=False, cycle=20) == Stop(Reason.CYCLE, 20)
+    assert link.actions == []
+    link.close()
 
 
 def test_latency_decides_when_a_copy_ends():
