@@ -1,7 +1,7 @@
 """Joins the memory clients to the one AXI4 port."""
 
 from amaranth import C, Cat, Module, Mux, Signal
-from amaranth.lib import fifo, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from .. import axi
@@ -9,11 +9,12 @@ from ..arbiter import Arbiter
 from ..config import ADDRESS_BITS
 from .admission import address_layout
 from .guard import ReadBus, WriteBus
+from .order import WriteOrder
 
 __all__ = ["AddressArbiter", "Interconnect"]
 
 ORDER_DEPTH = 4
-"""Write bursts whose address may run ahead of their data."""
+"""Write bursts whose address was offered, and whose data has not all passed yet."""
 
 
 class AddressArbiter(wiring.Component):
@@ -68,9 +69,9 @@ class Interconnect(wiring.Component):
     """All clients' guards on one AXI4 port.
 
     Every path is combinational (0 cycles) and passes an item in each cycle. Reads and writes are
-    independent. W follows AW: a client's data may pass from the cycle after its address passed,
-    while addresses run up to `ORDER_DEPTH` bursts ahead. Answers go to the client that their ID
-    names; what names nobody is swallowed.
+    independent. W has the order of AW, but does not wait for it: a client's data may pass from
+    the cycle after its address was first offered, and addresses run up to `ORDER_DEPTH` bursts
+    ahead. Answers go to the client that their ID names; what names nobody is swallowed.
 
     Parameters
     ----------
@@ -113,18 +114,18 @@ class Interconnect(wiring.Component):
     def _write_data(self, arbiter):
         """AW with the order of its clients, and W in that order."""
         m = Module()
-        aw, w = self.memory.aw, self.memory.w
-        m.submodules.order = order = fifo.SyncFIFO(width=len(arbiter.client), depth=ORDER_DEPTH)
+        w = self.memory.w
+        m.submodules.order = order = WriteOrder(arbiter.o.p.shape(), self.writers, ORDER_DEPTH)
+        connect(m, order.o, flipped(self.memory.aw))
         m.d.comb += [
-            aw.p.eq(arbiter.o.p),
-            aw.valid.eq(arbiter.o.valid & order.w_rdy),
-            arbiter.o.ready.eq(aw.ready & order.w_rdy),
-            order.w_en.eq(aw.valid & aw.ready),
-            order.w_data.eq(arbiter.client),
-            order.r_en.eq(w.valid & w.ready & w.p.last),
+            order.i.valid.eq(arbiter.o.valid),
+            order.i.p.address.eq(arbiter.o.p),
+            order.i.p.source.eq(arbiter.client),
+            arbiter.o.ready.eq(order.i.ready),
+            order.turns.ready.eq(w.valid & w.ready & w.p.last),
         ]
         for number, client in enumerate(self.writes):
-            m.d.comb += self.sender[number].eq(order.r_rdy & (order.r_data == number))
+            m.d.comb += self.sender[number].eq(order.turns.valid & (order.turns.p == number))
             with m.If(self.sender[number]):
                 m.d.comb += [
                     w.valid.eq(client.w.valid),

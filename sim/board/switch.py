@@ -1,10 +1,11 @@
 """Splits one AXI4 bus between device memory and host memory."""
 
 from amaranth import Array, Module, Mux, Signal
-from amaranth.lib import fifo, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import Signature
+from hw.bus.order import WriteOrder
 
 __all__ = ["Switch"]
 
@@ -14,12 +15,13 @@ class Switch(wiring.Component):
 
     Adds no cycle. The two sides work in parallel: beats of bursts with different IDs may be
     interleaved on the bus. A burst waits while answers of the same ID are outstanding on the
-    other side, so that answers of one ID keep their order.
+    other side, so that answers of one ID keep their order. Write data goes to its side from the
+    cycle after its address was first offered.
 
     Parameters
     ----------
     data_bytes, id_bits: of the bus.
-    outstanding: write bursts whose data has not passed yet.
+    outstanding: write bursts whose address was offered, and whose data has not passed yet.
 
     Members
     -------
@@ -35,27 +37,29 @@ class Switch(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         bus, lower, upper = self.bus, self.lower, self.upper
-        m.submodules.order = order = fifo.SyncFIFO(width=1, depth=self.outstanding)
+        m.submodules.order = order = WriteOrder(bus.aw.p.shape(), 2, self.outstanding)
 
-        self._address(m, "read", bus.ar, lower.ar, upper.ar, bus.r, bus.r.p.last, 1)
-        self._address(m, "write", bus.aw, lower.aw, upper.aw, bus.b, 1, order.w_rdy)
+        self._address(m, "read", bus.ar, lower.ar, upper.ar, bus.r, bus.r.p.last)
+        self._address(m, "write", order.o, lower.aw, upper.aw, bus.b, 1)
         self._answer(m, "read", bus.r, lower.r, upper.r)
         self._answer(m, "write", bus.b, lower.b, upper.b)
 
-        side = order.r_data
+        turn, side = order.turns.valid, order.turns.p
         m.d.comb += [
-            order.w_en.eq(bus.aw.valid & bus.aw.ready),
-            order.w_data.eq(bus.aw.p.addr[39]),
+            order.i.valid.eq(bus.aw.valid),
+            order.i.p.address.eq(bus.aw.p),
+            order.i.p.source.eq(bus.aw.p.addr[39]),
+            bus.aw.ready.eq(order.i.ready),
             lower.w.p.eq(bus.w.p),
             upper.w.p.eq(bus.w.p),
-            lower.w.valid.eq(bus.w.valid & order.r_rdy & ~side),
-            upper.w.valid.eq(bus.w.valid & order.r_rdy & side),
-            bus.w.ready.eq(order.r_rdy & Mux(side, upper.w.ready, lower.w.ready)),
-            order.r_en.eq(bus.w.valid & bus.w.ready & bus.w.p.last),
+            lower.w.valid.eq(bus.w.valid & turn & ~side),
+            upper.w.valid.eq(bus.w.valid & turn & side),
+            bus.w.ready.eq(turn & Mux(side, upper.w.ready, lower.w.ready)),
+            order.turns.ready.eq(bus.w.valid & bus.w.ready & bus.w.p.last),
         ]
         return m
 
-    def _address(self, m, name, bus, lower, upper, answer, last, room):
+    def _address(self, m, name, bus, lower, upper, answer, last):
         """Routes an address channel and counts what is outstanding for each ID."""
         ids = range(1 << self.id_bits)
         counts = Array(Signal(8, name=f"{name}_outstanding{i}") for i in ids)
@@ -64,7 +68,7 @@ class Switch(wiring.Component):
         free = Signal(name=f"{name}_free")
         count = counts[bus.p.id]
         m.d.comb += [
-            free.eq(room & ((count == 0) | ((sides[bus.p.id] == side) & (count != 255)))),
+            free.eq((count == 0) | ((sides[bus.p.id] == side) & (count != 255))),
             lower.p.eq(bus.p),
             upper.p.eq(bus.p),
             lower.valid.eq(bus.valid & free & ~side),

@@ -10,7 +10,7 @@ from hw.bus.interconnect import Interconnect
 from hw.bus.memory_bus import MemoryBus
 from hw.config import NpuConfig
 from hw.interface import Status
-from tests.models.axi_memory import AxiMemory
+from tests.models.axi_memory import AxiMemory, Order
 
 CONFIG = NpuConfig.preset("tiny")
 WIDTH = CONFIG.data_bytes
@@ -233,6 +233,7 @@ def test_all_clients_at_once_with_errors_denials_and_aborts(seed):
         *(writer(number) for number in range(len(CONFIG.write_clients))),
         background=[memory.run, observe],
     )
+    assert memory.checker.idle
     assert len(memory.reads) == issued["r"] > 100
     assert len(memory.writes) == issued["w"] > 60
     for client in range(len(CONFIG.write_clients)):
@@ -291,3 +292,89 @@ def test_three_writers_keep_the_data_channel_full():
     begin = seen.index(1)
     assert begin == 2
     assert all(seen[begin:])
+
+
+def test_data_is_offered_one_cycle_after_its_address_though_neither_is_taken():
+    dut = MemoryBus(CONFIG)
+
+    async def bench(ctx):
+        open_window(ctx, dut)
+        for number in (1, 2):
+            ctx.set(dut.writes[number].requests.p, {"address": number << 8, "bytes": 8})
+            ctx.set(dut.writes[number].requests.valid, 1)
+            ctx.set(dut.writes[number].data.p, {"data": number, "strobe": 0xFF})
+            ctx.set(dut.writes[number].data.valid, 1)
+        await ctx.tick()
+        for number in (1, 2):
+            ctx.set(dut.writes[number].requests.valid, 0)
+        assert ctx.get(dut.memory.aw.valid)
+        first = ctx.get(dut.memory.aw.p.addr) >> 8
+        assert not ctx.get(dut.memory.w.valid)
+        for _ in range(3):
+            await ctx.tick()
+            assert ctx.get(dut.memory.w.valid)
+            assert ctx.get(dut.memory.aw.valid)
+            assert ctx.get(dut.memory.w.p.data) == ctx.get(dut.memory.aw.p.addr) >> 8 == first
+        # The other client's data waits for its own address, even when this one's has gone.
+        ctx.set(dut.memory.w.ready, 1)
+        await ctx.tick().repeat(2)
+        assert not ctx.get(dut.memory.w.valid)
+        ctx.set(dut.memory.aw.ready, 1)
+        await ctx.tick()
+        assert ctx.get(dut.memory.aw.p.addr) >> 8 == 3 - first
+        assert not ctx.get(dut.memory.w.valid)
+        await ctx.tick()
+        assert ctx.get(dut.memory.w.valid)
+        assert ctx.get(dut.memory.w.p.data) == 3 - first
+
+    simulate(dut, bench)
+
+
+def test_writes_end_in_whichever_order_the_bus_takes_address_and_data():
+    dut = MemoryBus(CONFIG)
+    memory = AxiMemory(dut.memory, seed=6)
+    clients = range(len(CONFIG.write_clients))
+    rng = random.Random(6)
+    expected = {}
+
+    async def write_bursts(ctx, count, first):
+        """Each client writes `count` bursts; returns the cycles until all were answered."""
+        begin = memory.cycle
+        asked, answered = Counter(), Counter()
+        data = {number: deque() for number in clients}
+        for number in clients:
+            ctx.set(dut.writes[number].responses.ready, 1)
+        while answered.total() < count * len(clients):
+            assert memory.cycle - begin < 1000, "the bus does not go on"
+            for number in clients:
+                port = dut.writes[number]
+                address = 0x1000 * number + 128 * (first + asked[number])
+                beats = (number + asked[number]) % (CONFIG.burst_bytes // WIDTH) + 1
+                ctx.set(port.requests.p, {"address": address, "bytes": beats * WIDTH})
+                ctx.set(port.requests.valid, asked[number] < count)
+                ctx.set(port.data.valid, bool(data[number]))
+                if data[number]:
+                    ctx.set(port.data.p, {"data": data[number][0], "strobe": 0xFF})
+                if asked[number] < count and ctx.get(port.requests.ready):
+                    asked[number] += 1
+                    text = rng.randbytes(beats * WIDTH)
+                    expected.update(enumerate(text, address))
+                    words = memoryview(text).cast("Q").tolist()
+                else:
+                    words = []
+                if data[number] and ctx.get(port.data.ready):
+                    data[number].popleft()
+                data[number].extend(words)
+                answered[number] += ctx.get(port.responses.valid)
+            await ctx.tick()
+
+    async def bench(ctx):
+        open_window(ctx, dut)
+        await ctx.tick()
+        for n, order in enumerate(Order):
+            memory.orders = (order,)
+            await write_bursts(ctx, 6, 6 * n)
+
+    simulate(dut, bench, background=[memory.run])
+    assert memory.checker.idle
+    assert memory.content == expected
