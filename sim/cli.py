@@ -323,7 +323,9 @@ def _machine(
     changes = {} if latency is None else {"device_latency": latency, "host_latency": latency}
     board = BoardConfig(stall=stall, seed=seed, **changes)
     with err.status(f"building {preset} …"):
-        transport = open_simulation(preset, board=board, engine=engine, vcd=vcd, window=window)
+        transport = open_simulation(
+            preset, board=board, engine=engine, vcd=vcd, window=window, record=False
+        )
     if vcd is not None:
         vcd.unlink(missing_ok=True)
     with closing(transport):

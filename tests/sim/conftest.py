@@ -53,7 +53,7 @@ def reuse(machine, monkeypatch):
     `boards` are what it asked for; `fault` are arguments of `inject` for the next run.
     """
 
-    def reopen(preset, *, board, engine, vcd, window):
+    def reopen(preset, *, board, engine, vcd, window, record):
         reopen.boards.append(board)
         machine.reset()
         if reopen.fault is not None:
