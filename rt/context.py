@@ -20,6 +20,7 @@ from hw.regs.registers import (
     StreamWait,
 )
 
+from .driver import Driver
 from .errors import DeviceFault, FaultRecord, NoContext, WaitTimeout
 from .event import Record
 from .ring import CompletionRing
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from .device import Device
     from .stream import Stream
 
-__all__ = ["Context"]
+__all__ = ["Context", "release"]
 
 INDEX = 1 << 32
 COMPLETIONS = 6
@@ -68,15 +69,6 @@ class Context:
             CompletionBase(address=ring), CompletionConfig(size=COMPLETIONS),
             CompletionCommand(restart=1), FaultClear(clear=1), InterruptStatus(**every),
             InterruptEnable(**every), index=self.context,
-        )  # fmt: skip
-
-    def close_context(self) -> None:
-        """Ends completions and interrupts."""
-        driver = self.device.driver
-        driver.mute(self.context)
-        driver.write(
-            CompletionConfig(), CompletionCommand(restart=1), FaultClear(clear=1),
-            index=self.context,
         )  # fmt: skip
 
     # ----------------------------------------------------------------------------------- waiting
@@ -234,3 +226,13 @@ class Context:
         """No stream waits for anything any more."""
         for record in tuple(self.stranded):
             self.settle(record)
+
+
+def release(driver: Driver, context: int) -> None:
+    """Ends completions, interrupts and every right of a context, whoever has used it."""
+    driver.mute(context)
+    driver.write(
+        CompletionConfig(), CompletionCommand(restart=1), FaultClear(clear=1), index=context
+    )
+    for number in range(driver.config.windows):
+        driver.close_window(context, number)

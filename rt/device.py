@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 from hw.config import HOST_BASE, NpuConfig
 from hw.regs.registers import StreamCommand, StreamState, Watchdog
 
+from .context import release
 from .driver import Driver
 from .errors import NoContext, NoStream, WaitTimeout
 from .event import EventSlots
+from .finish import finish
 from .memory import Pool
+from .queue import Queue
 from .session import Session
 from .transport import Transport
 
@@ -23,6 +27,9 @@ PAGE = 4096
 
 class Device:
     """The NPU behind a transport. Closing it closes its sessions and the transport.
+
+    What another driver has left on the NPU is ended: its streams, completions, interrupts and
+    access windows.
 
     One caller at a time: a device is not thread-safe.
 
@@ -47,7 +54,7 @@ class Device:
     ) -> None:
         self.driver = Driver(transport)
         self.patience = patience
-        self.events = EventSlots(self.driver)
+        self.events = EventSlots(self.driver, self._collect)
         self.device_pool = Pool(0, transport.device_bytes, "device memory")
         self.host_pool = Pool(HOST_BASE, transport.host_bytes, "host memory")
         self.code: dict[tuple[int, int], int] = {}
@@ -55,9 +62,13 @@ class Device:
         self._numbers = itertools.count(1)
         self._sessions: dict[int, Session] = {}
         self._streams = set(range(self.config.streams))
+        self._kept: list[Queue] = []
+        """Closed streams whose abort has not ended: their hardware belongs to nobody."""
         self.driver.write(Watchdog(cycles=watchdog))
         for number in range(self.config.streams):
             self._disable(number)
+        for context in range(self.config.contexts):
+            release(self.driver, context)
 
     def _disable(self, number: int) -> None:
         """Ends what another driver has left running."""
@@ -83,8 +94,10 @@ class Device:
         device_bytes: of its device memory; by default an equal share for each context.
         host_bytes: of host memory for its rings and copies in flight; likewise.
         """
+        self._reclaim()
         contexts = self.config.contexts
-        free = [context for context in range(contexts) if context not in self._sessions]
+        taken = {*self._sessions, *(stream.session.context for stream in self._kept)}
+        free = [context for context in range(contexts) if context not in taken]
         if not free:
             raise NoContext(
                 f"all {contexts} contexts of the device are in use; close a session first"
@@ -103,6 +116,7 @@ class Device:
 
     def take_stream(self) -> int:
         """A hardware stream that is free, or `NoStream`."""
+        self._reclaim()
         if not self._streams:
             raise NoStream(
                 f"all {self.config.streams} streams of the device are in use; close one first"
@@ -112,7 +126,23 @@ class Device:
         return number
 
     def give_stream(self, number: int) -> None:
+        """Nobody uses the hardware stream any more."""
         self._streams.add(number)
+
+    def keep(self, stream: Queue) -> None:
+        """The stream is closed but has not ended its abort: it is given back when it has."""
+        self._kept.append(stream)
+
+    def _reclaim(self) -> None:
+        for stream in tuple(self._kept):
+            if self.driver.stream_state(stream.number) is StreamState.DISABLED:
+                self._kept.remove(stream)
+                stream.reclaim()
+
+    def _collect(self) -> None:
+        """Takes the completion entries of every session."""
+        for session in self._sessions.values():
+            session.collect()
 
     def forget(self, session: Session) -> None:
         """The session is closed."""
@@ -129,9 +159,11 @@ class Device:
 
     def close(self) -> None:
         """Closes every session without waiting for its tasks, then the transport."""
-        for session in tuple(self._sessions.values()):
-            session.close(drain=False)
-        self.driver.transport.close()
+        sessions = tuple(self._sessions.values())
+        finish(
+            *(partial(session.close, drain=False) for session in sessions),
+            self.driver.transport.close,
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -57,9 +58,13 @@ class Record:
 
 @dataclass(eq=False)
 class EventSlots:
-    """The slots of a device, shared by its sessions. A slot is in use while records pend."""
+    """The slots of a device, shared by its sessions. A slot is in use while records pend.
+
+    `collect` takes what the device has completed, for every session.
+    """
 
     driver: Driver
+    collect: Callable[[], None]
     free: deque[Slot] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -68,15 +73,17 @@ class EventSlots:
     def take(self) -> Slot:
         """The slot that has been free for longest, or `NoEvent`."""
         if not self.free:
+            self.collect()
+        if not self.free:
             raise NoEvent(
                 f"all {self.driver.config.events} event slots have pending records; "
                 "synchronise a stream that records, or record fewer events at once"
             )
-        slot = self.free.popleft()
+        slot = self.free[0]
         if slot.generation is None:
             self.driver.write(EventSelect(slot=slot.number))
             slot.generation = self.driver.read(EventValue).generation
-        return slot
+        return self.free.popleft()
 
     def record(self, slot: Slot, stream: Queue) -> Record:
         """The next generation of a slot, for `stream`."""

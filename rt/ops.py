@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 
 from hw.regs.instruction import ChannelRecord, OutputFormat
 
+from .copy import check_array
 from .errors import InvalidParameter
 from .kernel.gemm import GemmShape, gemm_kernel, greatest_columns
 from .memory import Buffer
@@ -53,6 +55,8 @@ def channel_table(
     bias: int32. multiplier: 0 … 2^31 − 1. shift: 0 … 63. Each has one element or `channels`;
     without them a channel has no bias and the scale 1.
     """
+    if channels < 1:
+        raise InvalidParameter(f"the table is for {channels} channels; it must be at least 1")
     records = np.zeros(channels, FIELDS)
     limits = {"bias": (-(1 << 31), (1 << 31) - 1), "multiplier": (0, (1 << 31) - 1),
               "shift": (0, 63)}  # fmt: skip
@@ -141,21 +145,22 @@ def matmul(
     a: int8, M × K. b: int8, K × N. bias: int32, N.
     """
     for name, array in (("a", a), ("b", b)):
+        check_array(array, np.dtype(np.int8))
         if array.ndim != 2:
             raise InvalidParameter(f"{name} has {array.ndim} dimensions; it must have 2")
-    with session.stream() as stream:
-        left, right = session.buffer(a, stream), session.buffer(b, stream)
-        out = session.empty((a.shape[0], b.shape[1]), np.int32)
+    with session.stream() as stream, ExitStack() as buffers:
+
+        def keep(buffer: Buffer) -> Buffer:
+            buffers.callback(buffer.allocation.free)
+            return buffer
+
+        left, right = keep(session.buffer(a, stream)), keep(session.buffer(b, stream))
+        out = keep(session.empty((a.shape[0], b.shape[1]), np.int32))
         table = None
         if bias is not None:
-            table = session.buffer(channel_table(bias, channels=b.shape[1]), stream)
+            table = keep(session.buffer(channel_table(bias, channels=b.shape[1]), stream))
         gemm(stream, left, right, out, table=table)
-        download = stream.download(out)
-        stream.synchronise()
-        for buffer in (left, right, out, table):
-            if buffer is not None:
-                buffer.free()
-    return download.result()
+        return stream.download(out).result()
 
 
 def _from(buffer: Buffer, offset: int) -> Buffer:

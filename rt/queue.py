@@ -74,6 +74,13 @@ class Queue:
         self.ended = 0
         """How many of its tasks are known to have ended."""
         self._driver = session.device.driver
+        self._settings = StreamConfig(
+            size=log2,
+            priority=priority,
+            failure_mode=failure_mode,
+            context=session.context,
+            overflow=int(overflow),
+        )
         self._memory = session.host_memory(SubmissionRing.size_bytes(log2), alignment=128)
         self._ring = SubmissionRing(self._driver.transport, self._memory.address, log2)
         self._origin = 0  # index at which the device's count started
@@ -83,14 +90,11 @@ class Queue:
         self._events: dict[int, EventWord] = {}  # what the next task waits for, by slot
         self._batches = 0
         self._aborted = False
-        self._settings = StreamConfig(
-            size=log2,
-            priority=priority,
-            failure_mode=failure_mode,
-            context=session.context,
-            overflow=int(overflow),
-        )
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self._memory.free()
+            raise
 
     def __str__(self) -> str:
         return f"stream {self.number}"
@@ -220,6 +224,10 @@ class Queue:
             lambda: f"the abort of {self}: {self.describe()}",
             despite_fault=True,
         )
+        self._drop_pending()
+
+    def _drop_pending(self) -> None:
+        """Its tasks will never run: the hardware stream is disabled."""
         self.ended = self._tail
         while self._pending:
             self._pending.popleft().drop()
@@ -237,11 +245,26 @@ class Queue:
         )
 
     def discard(self) -> None:
-        """Gives the hardware stream back at once."""
-        self.halt()
-        self.closed = True
+        """Closes it at once. While its abort does not end, the device keeps what it uses."""
+        try:
+            self.halt()
+        except BaseException:
+            self.session.device.keep(self)
+            raise
+        else:
+            self._give_back()
+        finally:
+            self.closed = True
+            self.session.forget(self)
+
+    def _give_back(self) -> None:
         self._memory.free()
-        self.session.forget(self)
+        self.session.device.give_stream(self.number)
+
+    def reclaim(self) -> None:
+        """Gives back what the device kept of it: its abort has ended after all."""
+        self._drop_pending()
+        self._give_back()
 
     def check_open(self) -> None:
         """Raises if it is closed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -13,15 +14,16 @@ import numpy.typing as npt
 
 from hw.regs.descriptor import FailureMode
 
-from .context import COMPLETIONS, Context
+from .context import COMPLETIONS, Context, release
 from .copy import check_array
 from .errors import InvalidParameter, MemoryExhausted, NoStream, WrongContext
 from .event import Event
+from .finish import finish
 from .kernel.kernel import Kernel, check_binary
 from .memory import Allocation, Buffer, Pool, check_dtype, check_shape
 from .queue import Queue
 from .ring import CompletionRing
-from .stream import Stream
+from .stream import LONGEST, Stream, check_timeout
 
 if TYPE_CHECKING:
     from .device import Device
@@ -47,15 +49,27 @@ class Session(Context):
     def __init__(self, device: Device, context: int, device_bytes: int, host_bytes: int) -> None:
         super().__init__(device, context)
         self._kernels: dict[bytes, Kernel] = {}
-        self._memory, self._host = _arenas(device, device_bytes, host_bytes)
-        self._pool = Pool(self._memory.address, device_bytes, "the session's device memory")
-        self._staging = Pool(self._host.address, host_bytes, "the session's host memory")
-        for number, (arena, size, code) in enumerate(
-            ((self._host, host_bytes, False), (self._memory, device_bytes, True))
-        ):
-            last = arena.address + size - 1
-            device.driver.window(context, number, arena.address, last, execute=code)
-        self.open_context(self._staging.allocate(CompletionRing.size_bytes(COMPLETIONS)))
+        for name, size in (("device_bytes", device_bytes), ("host_bytes", host_bytes)):
+            if size < 1 or size % 64:
+                raise InvalidParameter(
+                    f"{name} is {size}; it must be a multiple of 64, at least 64"
+                )
+        with ExitStack() as undo:
+            self._memory = Allocation(device.device_pool, device_bytes)
+            undo.callback(self._memory.free)
+            self._host = Allocation(device.host_pool, host_bytes)
+            undo.callback(self._host.free)
+            self._pool = Pool(self._memory.address, device_bytes, "the session's device memory")
+            self._staging = Pool(self._host.address, host_bytes, "the session's host memory")
+            ring = self._staging.allocate(CompletionRing.size_bytes(COMPLETIONS))
+            undo.callback(release, device.driver, context)
+            for number, (arena, size, code) in enumerate(
+                ((self._host, host_bytes, False), (self._memory, device_bytes, True))
+            ):
+                last = arena.address + size - 1
+                device.driver.window(context, number, arena.address, last, execute=code)
+            self.open_context(ring)
+            undo.pop_all()
 
     # --------------------------------------------------------------------------------- resources
 
@@ -85,14 +99,20 @@ class Session(Context):
             raise InvalidParameter(
                 f"the depth is {depth}; it must be a power of two within {low} … {high}"
             )
+        if failure_mode not in tuple(FailureMode):
+            raise InvalidParameter(
+                f"the failure mode is {failure_mode!r}; choose one of "
+                f"{', '.join(mode.name for mode in FailureMode)} of FailureMode"
+            )
+        longest = min(max(1, self.device.patience // 2), LONGEST)
+        limit = longest if timeout is None else check_timeout(timeout)
         number = self.device.take_stream()
         try:
             stream = Stream(
                 self, number, log2=depth.bit_length() - 1, priority=priority,
-                failure_mode=FailureMode(failure_mode), overflow=overflow,
-                timeout=self.device.patience // 2 if timeout is None else timeout,
+                failure_mode=FailureMode(failure_mode), overflow=overflow, timeout=limit,
             )  # fmt: skip
-        except MemoryExhausted:
+        except BaseException:
             self.device.give_stream(number)
             raise
         self.streams.append(stream)
@@ -117,14 +137,11 @@ class Session(Context):
         until it is there.
         """
         self.check()
+        if stream is not None and stream.session is not self:
+            raise WrongContext(f"{stream} belongs to another session; use one of this")
         check_array(array, check_dtype(getattr(array, "dtype", object)))
         buffer = self.empty(array.shape, array.dtype)
-        if stream is None:
-            self._upload(buffer, array)
-        else:
-            if stream.session is not self:
-                raise WrongContext(f"{stream} belongs to another session; use one of this")
-            stream.upload(buffer, array)
+        self._fill(buffer, array, stream)
         return buffer
 
     def load(self, binary: bytes) -> Kernel:
@@ -136,13 +153,24 @@ class Session(Context):
             return known
         check_binary(binary, self.device.config)
         buffer = self.empty(len(binary), np.uint8)
-        self._upload(buffer, np.frombuffer(binary, np.uint8))
+        self._fill(buffer, np.frombuffer(binary, np.uint8), None)
         place, checksum = (self.context, buffer.address), zlib.crc32(binary)
         replaced = self.device.code.get(place, checksum) != checksum
         self.device.code[place] = checksum
         kernel = Kernel(self, buffer.allocation, len(binary), replaced)
         self._kernels[binary] = kernel
         return kernel
+
+    def _fill(self, buffer: Buffer, array: npt.NDArray[Any], stream: Stream | None) -> None:
+        """Uploads what a new buffer holds; the buffer is freed if that fails."""
+        try:
+            if stream is None:
+                self._upload(buffer, array)
+            else:
+                stream.upload(buffer, array)
+        except BaseException:
+            buffer.allocation.free()
+            raise
 
     def _upload(self, buffer: Buffer, array: npt.NDArray[Any]) -> None:
         """Uploads by an idle stream, or one for this purpose, or any, and waits."""
@@ -196,31 +224,26 @@ class Session(Context):
     def forget(self, stream: Queue) -> None:
         """The stream is closed."""
         self.streams = [other for other in self.streams if other is not stream]
-        self.device.give_stream(stream.number)
 
     def close(self, *, drain: bool = True) -> None:
         """Ends the session: streams, events, buffers and kernels of it are gone.
 
         drain: wait until everything submitted has ended; a fault that was not raised yet is
             raised after closing.
+
+        Whatever fails on the way, it is closed; the first error is raised.
         """
         if self.closed:
             return
+        wait = (self.synchronise, self.raise_fault) if drain and not self._reported else ()
         try:
-            if drain and not self._reported:
-                self.synchronise()
-                self.raise_fault()
+            finish(
+                *wait, *(stream.discard for stream in self.streams), self.settle_all,
+                partial(release, self.device.driver, self.context),
+                self._memory.free, self._host.free, partial(self.device.forget, self),
+            )  # fmt: skip
         finally:
-            for stream in tuple(self.streams):
-                stream.discard()
-            self.settle_all()
             self.closed = True
-            self.close_context()
-            for number in (0, 1):
-                self.device.driver.close_window(self.context, number)
-            self._memory.free()
-            self._host.free()
-            self.device.forget(self)
 
     def __enter__(self) -> Self:
         return self
@@ -250,16 +273,3 @@ class Session(Context):
         self.check()
         if event.session is not self:
             raise WrongContext("the event belongs to another session; make one with session.event")
-
-
-def _arenas(device: Device, device_bytes: int, host_bytes: int) -> tuple[Allocation, Allocation]:
-    """The session's share of device and host memory."""
-    for name, size in (("device_bytes", device_bytes), ("host_bytes", host_bytes)):
-        if size < 1 or size % 64:
-            raise InvalidParameter(f"{name} is {size}; it must be a multiple of 64, at least 64")
-    memory = Allocation(device.device_pool, device_bytes)
-    try:
-        return memory, Allocation(device.host_pool, host_bytes)
-    except MemoryExhausted:
-        memory.free()
-        raise

@@ -20,14 +20,19 @@ from hw.regs.registers import EventRecord
 from .copy import Copies
 from .errors import InvalidParameter, StreamAborted
 from .event import GENERATIONS, Event, Slot, read_slot
+from .finish import finish
 from .kernel.kernel import Kernel
 from .memory import Buffer
 from .queue import Queue
 from .task import Task
 
-__all__ = ["Stream"]
+__all__ = ["LONGEST", "Stream", "check_timeout"]
 
 TIMEOUT_UNIT = 1024
+LONGEST = ((1 << Sqe.timeout.width) - 1) * TIMEOUT_UNIT
+"""Greatest timeout of a kernel in cycles."""
+MOST_WAITS = Sqe.event_deps.count
+"""Events that one entry can wait for."""
 
 
 class Stream(Queue, Copies):
@@ -74,13 +79,7 @@ class Stream(Queue, Copies):
         for scalar in scalars:
             if not -(1 << 63) <= scalar < 1 << 64:
                 raise InvalidParameter(f"the scalar {scalar} does not fit 64 bits")
-        cycles = self.timeout if timeout is None else timeout
-        units = -(-cycles // TIMEOUT_UNIT)
-        if not 1 <= units < 1 << Sqe.timeout.width:
-            raise InvalidParameter(
-                f"the timeout is {cycles} cycles; it must lie within 1 … "
-                f"{((1 << Sqe.timeout.width) - 1) * TIMEOUT_UNIT}"
-            )
+        cycles = check_timeout(self.timeout if timeout is None else timeout)
         for buffer in (*inputs, *outputs):
             self.session.check_buffer(buffer)
         self.prepare()
@@ -100,7 +99,7 @@ class Stream(Queue, Copies):
         task = kernel.track(Task(self, self.session.device.task_id(), uses=uses, profiled=profile))
         return self.submit(
             task,
-            Sqe(type=TaskType.KERNEL, timeout=units, payload=payload.to_int(),
+            Sqe(type=TaskType.KERNEL, timeout=-(-cycles // TIMEOUT_UNIT), payload=payload.to_int(),
                 option=int(kernel.stale), completion=int(profile), counters=int(profile)),
         )  # fmt: skip
 
@@ -129,9 +128,14 @@ class Stream(Queue, Copies):
                 return
         self.prepare()
         cell = self.session.host_memory(64) if event.timing else None
-        task = Task(self, device.task_id(), staging=cell)
-        record = device.events.record(self._slot(event), self)
+        try:
+            record = device.events.record(self._slot(event), self)
+        except BaseException:
+            if cell is not None:
+                cell.free()
+            raise
         record.cell = cell
+        task = Task(self, device.task_id(), staging=cell)
         event.record = task.record = record
         payload = ValuePayload(address=cell.address if cell else 0)
         self.submit(
@@ -149,20 +153,22 @@ class Stream(Queue, Copies):
         return record.slot
 
     def wait(self, event: Event) -> None:
-        """What is submitted from now on waits for the event's latest record."""
+        """What is submitted from now on waits for the event's latest record.
+
+        An entry waits for four events: for more, one that only waits is submitted first. If that
+        raises, the call has changed nothing.
+        """
         self.check()
         self.session.check_event(event)
         record = event.record
         if record is None or record.done or record.stream is self:
             return
+        if record.slot.number not in self._events and len(self._events) == MOST_WAITS:
+            self.submit_waits()
         word = self._events.get(record.slot.number, record.word)
         if (record.generation - word.generation) % GENERATIONS < GENERATIONS // 2:
             word = record.word
         self._events[record.slot.number] = word
-        if len(self._events) > Sqe.event_deps.count:
-            held = self._events.popitem()
-            self.submit_waits()
-            self._events = dict((held,))
 
     def submit_copy(self, payload: CopyPayload, task: Task, fill: bool, profile: bool) -> None:
         self.submit(
@@ -243,7 +249,10 @@ class Stream(Queue, Copies):
             self._drop()
 
     def _drop(self) -> None:
-        self.discard()
+        finish(self.discard, self._release_waiters)
+
+    def reclaim(self) -> None:
+        super().reclaim()
         self._release_waiters()
 
     def __enter__(self) -> Self:
@@ -262,3 +271,9 @@ class Stream(Queue, Copies):
         else:
             self._drop()
 
+
+def check_timeout(cycles: int) -> int:
+    """Raises unless a kernel can have that timeout."""
+    if not 1 <= cycles <= LONGEST:
+        raise InvalidParameter(f"the timeout is {cycles} cycles; it must lie within 1 … {LONGEST}")
+    return cycles

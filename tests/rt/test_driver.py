@@ -1,9 +1,11 @@
+import numpy as np
 import pytest
 
 from hw.config import PRESETS, NpuConfig
 from hw.regs.capability import capabilities
 from hw.regs.registers import (
     ArraySize,
+    CompletionConfig,
     Fingerprint,
     Identity,
     InterruptEnable,
@@ -114,6 +116,23 @@ def test_a_device_that_another_driver_left_running_is_taken_over():
         assert event.record.generation == 3
         two.wait(event)
         session.synchronise()
+
+
+def test_a_new_driver_ends_completions_interrupts_and_windows_of_another():
+    model = ModelDevice(NpuConfig.preset("tiny"))
+    first = Device(model)
+    for session in (first.session(), first.session()):
+        stream, buffer = session.stream(), session.empty(64, np.uint8)
+        stream.fill(buffer, 1)
+    first.driver.window(1, 3, 0, 63)  # no session opens this one
+    model.run_until(interrupt=True, cycle=None)
+    config = Device(model).config
+    assert not model.irq
+    for context in range(config.contexts):
+        assert model.get(CompletionConfig, context) == CompletionConfig()
+        assert model.get(InterruptEnable, context) == InterruptEnable()
+    for window in range(config.contexts * config.windows):
+        assert model.get(WindowLimit, window) == WindowLimit()
 
 
 def test_engines_have_names():

@@ -167,6 +167,62 @@ def test_slots_run_out_at_once_and_come_back(session, spin):
     stream.synchronise()
 
 
+@pytest.mark.parametrize("idle", [True, False])
+def test_slots_whose_records_have_passed_in_another_session_are_free(device, session, spin, idle):
+    stream, buffer = session.stream(), session.empty(8, np.uint8)
+    spin(stream, 3000)
+    for _ in range(device.config.events):
+        with stream.batch():
+            stream.fill(buffer, 1)
+            stream.record(session.event())
+    transport = device.driver.transport
+    transport.run_until(interrupt=False, cycle=transport.now() + 5000)
+    other = device.session()
+    assert not device.events.free
+    waiter, event = other.stream(), other.event()
+    if not idle:
+        waiter.fill(other.empty(8, np.uint8), 1)
+    waiter.record(event)
+    event.synchronise()
+    assert stream.idle
+
+
+def test_a_record_without_a_slot_leaves_nothing(session, spin):
+    stream, busy = session.stream(), session.stream()
+    spin(busy, 20_000)
+    for _ in range(session.device.config.events):
+        busy.record(session.event())
+    spin(stream, 50)
+    free, event = session._staging.available, session.event(timing=True)
+    for _ in range(3):
+        with pytest.raises(NoEvent):
+            stream.record(event)
+    assert (session._staging.available, session._staging.deferred) == (free, 0)
+    assert event.record is None
+
+
+def test_a_wait_that_finds_no_room_changes_nothing(session, spin):
+    one, two = session.stream(), session.stream(depth=2)
+    events = [session.event() for _ in range(5)]
+    for event in events:
+        spin(one, 4000)
+        one.record(event)
+    with two.batch():
+        for _ in range(2):
+            spin(two, 20_000)
+        session.device.patience = 1
+        for event in events[:4]:
+            two.wait(event)
+        for _ in range(2):
+            with pytest.raises(WaitTimeout, match="room in the ring of 2 entries"):
+                two.wait(events[4])
+        session.device.patience = 100_000
+        two.wait(events[4])
+        after = two.fill(session.empty(8, np.uint8), 9, profile=True)
+    session.synchronise()
+    assert after.profile.start > events[4].cycle
+
+
 def test_one_event_may_be_recorded_more_often_than_there_are_slots(session, spin):
     stream = session.stream()
     event = session.event()

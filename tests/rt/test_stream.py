@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from hw.regs.descriptor import EventWord
+from hw.regs.registers import InterruptStatus
 from rt.context import QUIET
 from rt.errors import (
     InvalidHandle,
@@ -130,9 +131,11 @@ def test_a_full_completion_ring_is_emptied_by_its_interrupt(device):
             stream.fill(buffer, 1)
     model = device.driver.transport
     model.run_until(interrupt=False, cycle=model.now() + 50_000)
-    assert model.tasks.stalled
+    assert model.get(InterruptStatus, session.context).full
+    ring = model.tasks.contexts[session.context]
+    assert (ring.tail, ring.head) == (64, 0)
     session.synchronise()
-    assert not model.tasks.stalled
+    assert ring.tail == 120
 
 
 def test_query_lets_time_pass_and_ends(session):
@@ -260,13 +263,38 @@ def test_bad_arrays_name_value_and_remedy(session):
         (np.zeros((4, 6), np.int16), "dtype int16, the buffer int8"),
         (np.zeros((6, 4), np.int8), r"shape \(6, 4\), the buffer \(4, 6\)"),
         (np.zeros((6, 4), np.int8).T, "np.ascontiguousarray"),
+        (np.zeros((4, 6), np.int8, order="F"), r"strides \(1, 4\), it is not contiguous"),
+        (np.zeros((4, 12), np.int8)[:, ::2], "np.ascontiguousarray"),
+        (np.zeros((4, 6), np.int8)[::-1], "np.ascontiguousarray"),
+        (np.zeros((0, 6), np.int8), r"shape \(0, 6\), the buffer \(4, 6\)"),
+        (np.zeros((4, 6), np.uint8), r"dtype uint8, the buffer int8; .* array.astype\(np.int8\)"),
         ([1, 2], "not list; use np.asarray"),
     ]
     for array, message in cases:
         with pytest.raises(InvalidParameter, match=message):
             stream.upload(buffer, array)
-    with pytest.raises(InvalidParameter, match="np.ascontiguousarray"):
-        session.buffer(np.zeros((6, 4), np.int8).T)
+    cases = [
+        (np.zeros((6, 4), np.int8).T, "np.ascontiguousarray"),
+        (np.zeros((6, 0), np.int8), "at least one size"),
+        (np.int8(3), "not int8; use np.asarray"),
+        (np.array(3, np.int8), "at least one size"),
+        (np.zeros(4, ">i4"), "choose a little-endian"),
+        (np.array(["a"]), "choose a little-endian"),
+    ]
+    for array, message in cases:
+        with pytest.raises(InvalidParameter, match=message):
+            session.buffer(array)
+    for array, message in (
+        (np.zeros((2, 3, 4), np.int8), "it needs rows and columns"),
+        (np.zeros((0, 4), np.int8), "it needs rows and columns"),
+        (np.zeros((4, 2), np.int8, order="F"), "np.ascontiguousarray"),
+        (np.zeros((2, 4), np.int16), "dtype int16, the buffer int8"),
+    ):
+        with pytest.raises(InvalidParameter, match=message):
+            stream.upload_2d(buffer, array, pitch=8)
+    for shape, message in (((0, 4), "at least one size"), ((2, 2, 2), "it needs rows")):
+        with pytest.raises(InvalidParameter, match=message):
+            stream.download_2d(buffer, shape, pitch=8)
     for shape in (0, (), (3, 0), (2, -1), (1.5,)):
         with pytest.raises(InvalidParameter, match="at least one size"):
             session.empty(shape, np.int8)
@@ -303,8 +331,9 @@ def test_bad_launches_name_value_and_limit(session):
         stream.launch(kernel, scalars=[1 << 64])
     with pytest.raises(InvalidParameter, match="the timeout is 0 cycles"):
         stream.launch(kernel, timeout=0)
-    for wrong in (dict(priority=8), dict(depth=3), dict(depth=1)):
-        with pytest.raises(InvalidParameter, match=f"is {next(iter(wrong.values()))}; it must"):
+    for wrong in (dict(priority=8), dict(depth=3), dict(depth=1), dict(failure_mode=5)):
+        value = next(iter(wrong.values()))
+        with pytest.raises(InvalidParameter, match=f"is {value}; (it must|choose)"):
             session.stream(**wrong)
 
 
