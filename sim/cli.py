@@ -21,6 +21,7 @@ from rt.errors import (
     KernelError,
     MemoryExhausted,
     NpuError,
+    Unsupported,
 )
 from rt.kernel.assembler import assemble, decode, disassemble
 
@@ -59,7 +60,7 @@ DIGITS = 1797
 
 BAD_INPUT = (
     ConfigError, EncodingError, InputError, InvalidParameter, KernelError, MemoryExhausted,
-    WaveError,
+    Unsupported, WaveError,
 )  # fmt: skip
 """What the user can mend: exit status 2. Any other failure of the device is 1."""
 

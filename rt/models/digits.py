@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InvalidParameter, NpuError
+from ..errors import InvalidParameter, Unsupported
 from ..event import Event
 from ..golden import add_bias, matmul, requantise
 from ..ops import Requantisation, channel_table, gemm
@@ -34,12 +34,15 @@ Int32 = npt.NDArray[np.int32]
 
 
 def images_and_labels() -> tuple[Int8, npt.NDArray[np.int64]]:
-    """scikit-learn's digits: 1,797 images of 64 pixels, 0 … 16, and what they show."""
+    """scikit-learn's digits: 1,797 images of 64 pixels, 0 … 16, and what they show.
+
+    Without scikit-learn `Unsupported`.
+    """
     try:
         from sklearn.datasets import load_digits  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
-        raise NpuError(
-            "the digits come with scikit-learn, which is not installed: "
+        raise Unsupported(
+            "the digits come with scikit-learn, which is not installed; "
             "pip install 'celosia[digits]'"
         ) from None
     data: Any = load_digits()

@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -106,6 +107,13 @@ def test_a_fault_of_the_device_ends_with_1_and_one_line(npu, reuse, matrices):
     result = npu(GEMM)
     assert (result.status, result.out) == (1, "")
     assert result.complaint.startswith("BUS_SLAVE_ERROR on ")
+
+
+def test_digits_without_scikit_learn_is_bad_input(npu, reuse, folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    result = npu("run digits --images 1 --no-vcd")
+    assert result.status == 2
+    assert "scikit-learn, which is not installed; pip install 'celosia[digits]'" in result.complaint
 
 
 def test_exhausted_memory_is_bad_input(npu, reuse, folder):
