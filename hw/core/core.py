@@ -58,10 +58,11 @@ class MatrixCore(wiring.Component):
     many cycles as the longest pipeline has stages.
 
     Nothing passes from one context to another. When the local memories must be scrubbed for a
-    task taken in cycle t (see `Scrub`), its first instruction is issued in t + `scrub_cycles` + 1,
-    or when its code is there if that is later. At the start of every task the channel table is
-    all zeros and there are no weights to keep. What a kernel finds in scratchpad and accumulators
-    is undefined: what its own context left there, or zeros.
+    task taken in cycle t (see `Scrub`), its first instruction is issued in t + n + 1, or when its
+    code is there if that is later; n is how many words the fuller one has up to the last that
+    was written. At the start of every task the channel table is all zeros and there are no
+    weights to keep. What a kernel finds in scratchpad and accumulators is undefined: what its own
+    context left there, or zeros.
 
     `Report.state` is a `CoreState`.
 
@@ -147,7 +148,6 @@ class MatrixCore(wiring.Component):
         m.d.comb += [
             scrub.takes.eq(takes),
             scrub.context.eq(engine.tasks.p.context),
-            scrub.starts.eq(sequencer.start),
             scrub.idle.eq(idle),
             scrub.changed.eq(self.changed),
             sequencer.start.eq((fetch.ready | held) & ~scrub.holds & ~aborts),
@@ -268,13 +268,12 @@ class MatrixCore(wiring.Component):
         connect(m, compute.write, accumulators.write)
         connect(m, compute.read, accumulators.reads[0])
         connect(m, store.accumulators, accumulators.reads[1])
-        for words in (scratchpad, accumulators):
-            with m.If(scrub.busy):
-                m.d.comb += [
-                    words.write.enable.eq(scrub.address < words.depth),
-                    words.write.address.eq(scrub.address),
-                    words.write.data.eq(0),
-                ]
+        memories = scratchpad, accumulators
+        m.d.comb += [
+            *(words.scrub.eq(scrub.busy) for words in memories),
+            scrub.dirty.eq(Cat(words.used != 0 for words in memories).any()),
+            scrub.last.eq(~Cat(words.used > 1 for words in memories).any()),
+        ]
 
     def _connect_tokens(self, m, sequencer, units, clear):
         """Counters from load to compute and back, from compute to store and back, by name."""

@@ -236,7 +236,7 @@ def test_arithmetic_overflow_is_a_fault_where_the_stream_says_so(device, session
     def launch(stream):
         task = kernel_entry(stream, address, scalars=[ones.address])
         for _ in range(2):  # the second sum is the one that is added to
-            assert engine.run_until(f"{unit}.write__enable", engine.now + 1200)
+            assert engine.run_until(f"{unit}.write__enable", engine.now + 400)
             edge = int.from_bytes(np.full(4, 2**31 - 4, "<i4").tobytes(), "little")
             engine.poke("npu.core0.accumulators.decoded0", edge)
             sums = engine.peek(f"{unit}.write__data")

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from hw.core.scrub import scrub_cycles
 from hw.regs.fault import FaultCause
 from rt import DeviceFault
 from rt.kernel.assembler import assemble
@@ -29,8 +28,8 @@ END
 def look(session):
     stream, out = session.stream(), session.buffer(np.full((4, 4), 99, np.int32))
     kernel = session.load(assemble(LOOK, session.device.config.fingerprint))
-    task = stream.launch(kernel, outputs=[out], profile=True)
-    return stream.download(out).result(), task.profile.start
+    stream.launch(kernel, outputs=[out])
+    return stream.download(out).result()
 
 
 def secret(session):
@@ -40,10 +39,7 @@ def secret(session):
 def test_a_kernel_finds_zeros_where_that_of_another_session_worked(device):
     with device.session() as session, device.session() as other:
         secret(other)
-        end = device.driver.transport.now()
-        found, start = look(session)
-        assert not found.any()
-        assert start < end + scrub_cycles(device.config)  # its code is read meanwhile
+        assert not look(session).any()
         secret(other)
 
 
@@ -53,7 +49,7 @@ def test_a_new_session_finds_nothing_of_the_one_that_had_its_context(device):
         context = session.context
     with device.session() as session:
         assert session.context == context
-        assert not look(session)[0].any()
+        assert not look(session).any()
 
 
 def test_weights_of_another_session_cannot_be_kept(device):

@@ -1,5 +1,6 @@
 import random
 
+from amaranth import ResetInserter, Signal
 from amaranth.sim import Simulator
 
 from hw.core.memory import READ_LATENCY, LocalMemory
@@ -33,6 +34,58 @@ def test_reads_see_earlier_writes_and_keep_their_data():
             await ctx.tick()
 
     simulator = Simulator(memory)
+    simulator.add_clock(1e-9)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+def test_a_scrub_clears_what_was_written_even_before_a_reset():
+    """A word a cycle, from the last that was written; the word is not zero before."""
+    memory = LocalMemory(16, 24, 1)
+    reset = Signal()
+
+    async def write(ctx, address, value):
+        ctx.set(memory.write.enable, 1)
+        ctx.set(memory.write.address, address)
+        ctx.set(memory.write.data, value)
+        await ctx.tick()
+        ctx.set(memory.write.enable, 0)
+
+    async def bench(ctx):
+        port = memory.reads[0]
+        assert ctx.get(memory.used) == 0
+        for address, used in ((3, 4), (9, 10), (0, 10), (9, 10), (15, 16)):
+            await write(ctx, address, 0xABCDEF)
+            assert ctx.get(memory.used) == used
+        ctx.set(reset, 1)
+        await ctx.tick()
+        ctx.set(reset, 0)
+        ctx.set(memory.scrub, 1)
+        for used in (16, 15, 14):
+            assert ctx.get(memory.used) == used
+            await ctx.tick()
+        # A pause, and a reset in the middle.
+        ctx.set(memory.scrub, 0)
+        ctx.set(reset, 1)
+        await ctx.tick()
+        ctx.set(reset, 0)
+        ctx.set(port.enable, 1)
+        ctx.set(port.address, 9)
+        await ctx.tick().repeat(READ_LATENCY)
+        assert ctx.get(port.data) == 0xABCDEF
+        ctx.set(memory.scrub, 1)
+        for used in (*range(13, 0, -1), 0, 0):
+            assert ctx.get(memory.used) == used
+            await ctx.tick()
+        ctx.set(memory.scrub, 0)
+        for address in range(16):
+            ctx.set(port.address, address)
+            await ctx.tick().repeat(READ_LATENCY)
+            assert ctx.get(port.data) == 0
+        await write(ctx, 0, 1)
+        assert ctx.get(memory.used) == 1
+
+    simulator = Simulator(ResetInserter(reset)(memory))
     simulator.add_clock(1e-9)
     simulator.add_testbench(bench)
     simulator.run()
