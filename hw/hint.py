@@ -4,19 +4,23 @@ from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from .arbiter import Arbiter
 from .core.fetch import Hint
 from .interface import Head
 from .layout import struct
 from .regs.descriptor import KernelPayload, TaskType
 from .regs.fault import FaultCause
+from .regs.registers import StreamConfig
+from .schedule.dispatch import PRIORITIES
 
 __all__ = ["PrefetchHint"]
 
 
 class PrefetchHint(wiring.Component):
-    """Names the kernel of the lowest-numbered stream whose head is a good KERNEL.
+    """Names the next kernel of the ACTIVE stream that has the greatest priority.
 
-    So its code is fetched while it waits for events or for the task before it.
+    That is, of those whose head is a good KERNEL; among equals, of the lowest-numbered. So its code
+    is fetched while it waits for events or for the task before it.
 
     Parameters
     ----------
@@ -25,7 +29,8 @@ class PrefetchHint(wiring.Component):
     Members
     -------
     heads, valid: heads of the streams, and which of them are there.
-    contexts: context of each stream.
+    active: which streams are ACTIVE.
+    settings: of each stream.
     hint: combinational.
     """
 
@@ -34,20 +39,26 @@ class PrefetchHint(wiring.Component):
         super().__init__({
             "heads": In(Head).array(config.streams),
             "valid": In(config.streams),
-            "contexts": In(4).array(config.streams),
+            "active": In(config.streams),
+            "settings": In(struct(StreamConfig)).array(config.streams),
             "hint": Out(Hint),
         })  # fmt: skip
 
     def elaborate(self, platform):
         m = Module()
-        for s, head in reversed(list(enumerate(self.heads))):
-            is_kernel = head.sqe.type == TaskType.KERNEL
+        m.submodules.choice = choice = Arbiter(self.config.streams, PRIORITIES)
+        m.d.comb += self.hint.valid.eq(choice.valid)
+        for s, (head, settings) in enumerate(zip(self.heads, self.settings, strict=True)):
+            is_kernel = (head.sqe.type == TaskType.KERNEL) & (head.cause == FaultCause.NONE)
             payload = struct(KernelPayload)(head.sqe.payload)
-            with m.If(self.valid[s] & is_kernel & (head.cause == FaultCause.NONE)):
+            m.d.comb += [
+                choice.requests[s].eq(self.valid[s] & self.active[s] & is_kernel),
+                choice.priorities[s].eq(settings.priority),
+            ]
+            with m.If(choice.grant[s]):
                 m.d.comb += [
-                    self.hint.valid.eq(1),
                     self.hint.kernel.address.eq(payload.kernel_address),
-                    self.hint.kernel.context.eq(self.contexts[s]),
+                    self.hint.kernel.context.eq(settings.context),
                     self.hint.kernel.invalidate.eq(head.sqe.option),
                 ]
         return m

@@ -16,9 +16,9 @@ from .regs.descriptor import EventWord, Sqe
 from .regs.fault import FaultCause
 
 __all__ = [
-    "ArgumentPort", "BurstRequest", "EngineSignature", "FaultEvent", "FaultSignature", "Head",
-    "ReadPort", "Report", "Retirement", "Status", "Task", "WaiterSignature", "WritePort",
-    "WriteResponse", "access_cause", "read_beat", "write_beat",
+    "ArgumentPort", "BurstRequest", "CreditSignature", "DISPATCHES", "EngineSignature",
+    "FaultEvent", "FaultSignature", "Head", "ReadPort", "Report", "Retirement", "Status", "Task",
+    "WaiterSignature", "WritePort", "WriteResponse", "access_cause", "read_beat", "write_beat",
 ]  # fmt: skip
 
 
@@ -250,3 +250,20 @@ class Retirement(data.Struct):
     address: ADDRESS_BITS
     generation: 20
     timestamp: 64
+
+
+DISPATCHES = 4
+"""Tasks that the scheduler hands out in one cycle at most."""
+
+
+class CreditSignature(wiring.Signature):
+    """Completion entries that a context may still promise, seen from its completion ring.
+
+    left: how many of its tasks may be dispatched in this cycle; `DISPATCHES` stands for that
+        many or more.
+    running: its tasks, each from the cycle after its dispatch to that in which it retires.
+    starved: a task of it would be dispatched, but `left` is 0.
+    """
+
+    def __init__(self):
+        super().__init__({"left": Out(range(DISPATCHES + 1)), "running": In(4), "starved": In(1)})

@@ -101,15 +101,14 @@ class Npu(wiring.Component):
     def _streams(self, m):
         queues, scheduler = self.queues, self.scheduler
         for s, registers in enumerate(self.csr.streams):
-            config = registers.stream_config.value
             ring, stream, link = queues.rings[s], scheduler.streams[s], scheduler.rings[s]
             connect(m, queues.heads[s], scheduler.heads[s])
             connect(m, scheduler.waiters[s], self.events.waiters[s])
             m.d.comb += [
                 ring.base.eq(registers.ring_base.value.address),
                 ring.args_base.eq(registers.args_base.value.address),
-                ring.size.eq(config.size),
-                ring.context.eq(config.context),
+                ring.size.eq(stream.settings.size),
+                ring.context.eq(stream.settings.context),
                 ring.doorbell.eq(registers.doorbell.value.tail),
                 ring.rung.eq(registers.doorbell.written),
                 registers.tail.value.tail.eq(ring.tail),
@@ -120,10 +119,7 @@ class Npu(wiring.Component):
                 link.flushed.eq(ring.flushed),
                 link.overrun.eq(queues.overrun[s]),
                 queues.retire[s].eq(link.retire),
-                stream.priority.eq(config.priority),
-                stream.context.eq(config.context),
-                stream.failure_mode.eq(config.failure_mode),
-                stream.overflow.eq(config.overflow),
+                stream.config.eq(registers.stream_config.value),
                 stream.start.eq(registers.stream_command.value.start),
                 stream.abort.eq(registers.stream_command.value.abort),
                 registers.stream_task.value.task_id.eq(stream.task_id),
@@ -131,7 +127,8 @@ class Npu(wiring.Component):
                 registers.stream_wait.value.generation.eq(stream.wait.generation),
                 self.hint.heads[s].eq(queues.heads[s].payload),
                 self.hint.valid[s].eq(queues.heads[s].valid),
-                self.hint.contexts[s].eq(config.context),
+                self.hint.active[s].eq(link.active),
+                self.hint.settings[s].eq(stream.settings),
             ]
             status = registers.stream_status.value
             m.d.comb += [
@@ -159,8 +156,11 @@ class Npu(wiring.Component):
             m.d.comb += core.invalidate.eq((invalidates & ~(1 << n)).any())
         connect(m, scheduler.records, self.events.records)
         connect(m, scheduler.retirements, self.completion.entries)
+        for c in range(self.config.contexts):
+            connect(m, self.completion.credits[c], scheduler.credits[c])
         m.d.comb += [
             scheduler.room.eq(self.completion.room),
+            scheduler.holds.eq(self.completion.holds),
             scheduler.outside.eq(self.completion.fault),
             scheduler.cycle.eq(self.pmu.cycle),
             scheduler.watchdog.eq(self.csr.device.watchdog.value.cycles),
@@ -201,7 +201,7 @@ class Npu(wiring.Component):
             queue, record = completion.queues[c], faults.records[c]
             causes = registers.interrupt_status.set
             stopped = Cat(
-                stream.stopped & (stream.context == c) for stream in self.scheduler.streams
+                stream.stopped & (stream.settings.context == c) for stream in self.scheduler.streams
             )
             m.d.comb += [
                 queue.base.eq(registers.completion_base.value.address),

@@ -6,53 +6,34 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..arbiter import Arbiter
 from ..config import ADDRESS_BITS
-from ..interface import FaultEvent, Retirement, Status, WritePort, access_cause
+from ..interface import CreditSignature, FaultEvent, Retirement, Status, WritePort, access_cause
 from ..layout import struct
 from ..regs.descriptor import Completion, TimedRecord
 from ..regs.fault import FaultCause, FaultUnit
 from .block_writer import BlockWriter
+from .ring import CompletionRing, CompletionSignature
 
-__all__ = ["CompletionSignature", "CompletionWriter"]
+__all__ = ["CompletionWriter"]
 
-INDEX_BITS = 32
 COPIED = ("stream", "engine", "context", "task_id", "start", "end", "counters")
-
-
-class CompletionSignature(wiring.Signature):
-    """The completion ring of one context, seen from the control registers.
-
-    base: first entry; the low 6 bits are taken as 0.
-    size: log2 of the entries; 0: there is no ring, entries are dropped.
-    head, moved: consumer's index, valid while `moved`.
-    restart: pulse: head and tail become 0, phase 1. An entry in work then counts no more.
-    tail: entries written and answered.
-    written: pulses in the first cycle in which `tail` counts an entry.
-    full: something waits because the ring is full.
-    """
-
-    def __init__(self):
-        super().__init__({
-            "base": Out(ADDRESS_BITS), "size": Out(4), "head": Out(INDEX_BITS), "moved": Out(1),
-            "restart": Out(1), "tail": In(INDEX_BITS), "written": In(1), "full": In(1),
-        })  # fmt: skip
 
 
 class CompletionWriter(wiring.Component):
     """Writes what retired tasks leave behind, one at a time.
 
-    Each context has a short queue, and the queues are served round-robin, so that a full ring
-    stops only its own context. Everything in a context's queue waits for room in its ring. Of a
-    retirement, the timed record is written first; the entry follows when the record is answered.
+    Each context has a short queue, and the queues are served round-robin. None waits for room in
+    its ring, as `CompletionRing` gives credit for tasks that have it. Of a retirement, the timed
+    record is written first; the entry follows when the record is answered.
 
     A failed write is a fault. After a failed record the entry is written whether it was asked for
     or not, with the fault's cause as its status; a failed entry is dropped and `tail` stays.
     Retirements of contexts that the device does not have are dropped.
 
-    A retirement taken in cycle t, with an idle writer and room in the ring, has its first request
-    valid in t + 2. Its beats follow from the cycle after the request was taken. With the answer in
-    cycle a, `written` pulses in a + 1. The next request is valid in a + 1 (the entry behind its
-    record), a + 2 (behind an entry) or a + 3 (behind a record alone). So on a bus that answers in
-    the cycle after the last beat, an entry of n beats takes n + 3 cycles from request to request.
+    A retirement taken in cycle t, with an idle writer, has its first request valid in t + 2. Its
+    beats follow from the cycle after the request was taken. With the answer in cycle a, `written`
+    pulses in a + 1. The next request is valid in a + 1 (the entry behind its record), a + 2 (behind
+    an entry) or a + 3 (behind a record alone). So on a bus that answers in the cycle after the last
+    beat, an entry of n beats takes n + 3 cycles from request to request.
     Writes are bursts of 64 bytes, or of `burst_bytes` if that is less.
 
     Parameters
@@ -65,6 +46,9 @@ class CompletionWriter(wiring.Component):
     entries: retirements; ready if there is room in the queue of the context offered.
     room: one bit for each context: its queue has room.
     queues: the ring of each context; see `CompletionSignature`.
+    credits: of each context; see `CreditSignature`.
+    holds: one bit for each stream: a retirement of it is held, from the cycle after it was taken
+        to that of its last answer. A stream has retirements of one context only at a time.
     memory: writes.
     fault: a failed write, in the cycle of its answer.
     """
@@ -77,6 +61,8 @@ class CompletionWriter(wiring.Component):
             "entries": In(stream.Signature(Retirement)),
             "room": Out(config.contexts),
             "queues": In(CompletionSignature()).array(config.contexts),
+            "credits": Out(CreditSignature()).array(config.contexts),
+            "holds": Out(config.streams),
             "memory": Out(WritePort(config.data_bytes)),
             "fault": Out(FaultEvent),
         })  # fmt: skip
@@ -87,15 +73,21 @@ class CompletionWriter(wiring.Component):
         m.submodules.writer = writer = BlockWriter(self.config)
         connect(m, writer.memory, flipped(self.memory))
 
+        rings = []
+        for i, (queue, credit) in enumerate(zip(self.queues, self.credits, strict=True)):
+            m.submodules[f"ring{i}"] = ring = CompletionRing(self.depth + 1)
+            connect(m, flipped(queue), ring.registers)
+            connect(m, ring.credit, flipped(credit))
+            rings.append(ring)
         busy = Signal()
-        counts = Signal()
+        ends = Signal()
         m.d.comb += turns.accept.eq(~busy)
-        work = self._queues(m, turns)
-        self._rings(m, turns, work, counts)
-        self._writing(m, turns, work, busy, counts, writer)
+        work = self._queues(m, turns, rings, busy)
+        self._writing(m, turns, rings, work, busy, ends, writer)
+        self._held(m, work, ends)
         return m
 
-    def _queues(self, m, turns):
+    def _queues(self, m, turns, rings, busy):
         """The retirement that was chosen in the cycle before, until the next choice."""
         contexts = self.config.contexts
         depth_bits = (self.depth - 1).bit_length()
@@ -114,22 +106,13 @@ class CompletionWriter(wiring.Component):
             read.addr.eq(Cat(popped[turns.index][:depth_bits], turns.index)),
             read.en.eq(turns.valid & turns.accept),
         ]
-        for i, queue in enumerate(self.queues):
+        for i, ring in enumerate(rings):
             level = Signal(depth_bits + 1, name=f"level{i}")
-            waits = Signal(name=f"waits{i}")
-            ahead = Signal(INDEX_BITS, name=f"ahead{i}")
-            consumed = Signal(INDEX_BITS, name=f"consumed{i}")
-            with m.If(queue.moved):
-                m.d.sync += consumed.eq(queue.head)
-            with m.If(queue.restart):
-                m.d.sync += consumed.eq(0)
             m.d.comb += [
                 level.eq(pushed[i] - popped[i]),
                 self.room[i].eq(level != self.depth),
-                waits.eq(level != 0),
-                ahead.eq(queue.tail - consumed),
-                queue.full.eq(waits & (queue.size != 0) & (ahead >= (1 << queue.size))),
-                turns.requests[i].eq(waits & ~queue.full),
+                turns.requests[i].eq(level != 0),
+                ring.held.eq(level + (busy & (read.data.context == i))),
             ]
             with m.If(context == i):
                 m.d.comb += self.entries.ready.eq(self.room[i])
@@ -139,28 +122,25 @@ class CompletionWriter(wiring.Component):
                 m.d.sync += popped[i].eq(popped[i] + 1)
         return read.data
 
-    def _rings(self, m, turns, work, counts):
-        """Tails; `counts`: the entry in work was written well."""
-        stale = Signal()
-        restarted = Signal()
-        with m.If(turns.accept):
-            m.d.sync += stale.eq(0)
-        for i, queue in enumerate(self.queues):
-            in_work = Mux(turns.accept, turns.grant[i], work.context == i)
-            with m.If(queue.restart & in_work):
-                m.d.comb += restarted.eq(1)
-            m.d.sync += queue.written.eq(0)
-            with m.If(counts & (work.context == i) & ~stale):
-                m.d.sync += [queue.tail.eq(queue.tail + 1), queue.written.eq(1)]
-            with m.If(queue.restart):
-                m.d.sync += [queue.tail.eq(0), queue.written.eq(0)]
-        with m.If(restarted):
-            m.d.sync += stale.eq(1)
+    def _held(self, m, work, ends):
+        """Counts what is held of each stream."""
+        pushes = Signal()
+        entry = self.entries.p
+        m.d.comb += pushes.eq(
+            self.entries.valid & self.entries.ready & (entry.context < self.config.contexts)
+        )
+        for s in range(self.config.streams):
+            held = Signal(range(self.depth + 2), name=f"held{s}")
+            m.d.comb += self.holds[s].eq(held != 0)
+            m.d.sync += held.eq(
+                held + (pushes & (entry.stream == s)) - (ends & (work.stream == s))
+            )
 
-    def _writing(self, m, turns, work, busy, counts, writer):
-        tail = Array(queue.tail for queue in self.queues)[turns.index]
-        size = Array(queue.size for queue in self.queues)[turns.index]
-        base = Array(queue.base for queue in self.queues)[turns.index]
+    def _writing(self, m, turns, rings, work, busy, ends, writer):
+        chosen = [
+            Array(getattr(ring, name) for ring in rings)[turns.index]
+            for name in ("exists", "place", "phase")
+        ]
         has_ring = Signal()
         place = Signal(ADDRESS_BITS)
         phase = Signal()
@@ -169,9 +149,7 @@ class CompletionWriter(wiring.Component):
         with m.If(turns.accept & turns.valid):
             m.d.sync += [
                 busy.eq(1),
-                has_ring.eq(size != 0),
-                place.eq((base[6:] + (tail & ((1 << size) - 1))[:15]) << 6),
-                phase.eq(~tail.bit_select(size, 1)),
+                Cat(has_ring, place, phase).eq(Cat(chosen)),
                 recorded.eq(0),
                 cause.eq(FaultCause.NONE),
             ]
@@ -199,11 +177,15 @@ class CompletionWriter(wiring.Component):
             block.p.short.eq(record_next),
             block.p.address.eq(Mux(record_next, work.address, place)),
             block.p.content.eq(Mux(record_next, record, entry)),
-            counts.eq(entry_next & block.ready & (writer.status == Status.OKAY)),
+            ends.eq(busy & ~record_next & (block.ready | ~entry_next)),
         ]  # fmt: skip
+        for i, ring in enumerate(rings):
+            m.d.comb += ring.count.eq(
+                entry_next & block.ready & (writer.status == Status.OKAY) & (work.context == i)
+            )
         with m.If(block.ready):
             m.d.sync += [recorded.eq(1), cause.eq(access_cause(writer.status))]
-        with m.If(busy & ~record_next & (block.ready | ~entry_next)):
+        with m.If(ends):
             m.d.sync += busy.eq(0)
 
         report = self.fault.report

@@ -20,8 +20,9 @@ class RingSignature(wiring.Signature):
     """One submission queue, seen from the scheduler and the control registers.
 
     base: first entry; the low 6 bits are taken as 0. args_base: first argument block, the low 7
-        bits taken as 0; 0: no block is fetched ahead.
-    size: log2 of the entries. context: whose windows its reads are checked against.
+        bits taken as 0; 0: no block is fetched ahead. Both count as they are at `start`.
+    size: log2 of the entries. context: whose windows its reads are checked against. Both are
+        constant from the cycle after `start` until the flush has ended.
     doorbell, rung: index behind the last entry, valid while `rung`.
     active: doorbells are accepted and entries fetched.
     start: pulse while not active, with nothing in flight: all indices become 0.
@@ -140,6 +141,7 @@ class Staging(wiring.Component):
 
     def _fetches(self, m, tail, head, fetched, asked):
         ring, fetch = self.ring, self.fetch
+        base, args_base = Signal(ADDRESS_BITS - 6), Signal(ADDRESS_BITS - 7)
         ahead = Signal(INDEX_BITS)
         pending = Signal(INDEX_BITS)
         in_range = Signal()
@@ -157,13 +159,15 @@ class Staging(wiring.Component):
                 & ((fetched - head)[:5] != self.config.staging)
             ),
             fetch.source.slot.eq(fetched[: (self.config.staging - 1).bit_length()]),
-            fetch.source.address.eq((ring.base[6:] + place) << 6),
-            fetch.source.args_address.eq((ring.args_base[7:] + place) << 7),
-            fetch.source.prefetch.eq(ring.args_base[7:] != 0),
+            fetch.source.address.eq((base + place) << 6),
+            fetch.source.args_address.eq((args_base + place) << 7),
+            fetch.source.prefetch.eq(args_base != 0),
             fetch.source.context.eq(ring.context),
         ]
         assert Sqe.BYTES == 1 << 6
         assert Arguments.BYTES == 1 << 7
+        with m.If(ring.start):
+            m.d.sync += [base.eq(ring.base[6:]), args_base.eq(ring.args_base[7:])]
         with m.If(ring.rung & ring.active & in_range):
             m.d.sync += tail.eq(ring.doorbell)
         with m.If(fetch.valid & fetch.ready):

@@ -16,14 +16,19 @@ RO, RW, WO, W1C = Access.RO, Access.RW, Access.WO, Access.W1C
 
 
 class CompletionBase(Register, offset=0x000, access=RW, width=64):
-    """Where the completion ring of the context lies."""
+    """Where the completion ring of the context lies. Changes count as those of its size."""
 
     address = Field(40, "First entry, 64-byte aligned.")
     reserved = Reserved(24)
 
 
 class CompletionConfig(Register, offset=0x008, access=RW):
-    """The completion ring."""
+    """The completion ring.
+
+    Every task that runs has an entry promised, as it may fail; without room for one more, no task
+    of the context is started. A change counts, and lets tasks start again, when none runs and all
+    entries are written.
+    """
 
     size = Field(4, "Entries, as a power of two: 1 to 12; 0: there is no ring.")
     reserved = Reserved(28)
@@ -32,12 +37,15 @@ class CompletionConfig(Register, offset=0x008, access=RW):
 class CompletionCommand(Register, offset=0x00C, access=WO):
     """Orders to the completion ring."""
 
-    restart = Field(1, "Empty the ring: head and tail 0, phase 1.")
+    restart = Field(1, "Empty the ring, once older entries are written: head and tail 0, phase 1.")
     reserved = Reserved(31)
 
 
 class CompletionHead(Register, offset=0x010, access=WO):
-    """Consumer's index: entries before it may be overwritten."""
+    """Consumer's index: entries before it may be overwritten.
+
+    One that lies before the former one, or behind what was written, is ignored.
+    """
 
     head = Field(32, "Index of the oldest entry not yet read, modulo 2^32.")
 
@@ -53,7 +61,7 @@ class InterruptStatus(Register, offset=0x018, access=W1C):
 
     completion = Field(1, "A completion entry was written and answered.")
     fault = Field(1, "A fault was captured or counted.")
-    full = Field(1, "The completion ring is full and an entry waits.")
+    full = Field(1, "A task could start, but unread entries leave no room in the ring.")
     stopped = Field(1, "A stream has ended an abort.")
     reserved = Reserved(28)
 

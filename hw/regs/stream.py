@@ -25,26 +25,26 @@ class StreamState(Code):
 
 
 class RingBase(Register, offset=0x000, access=RW, width=64):
-    """Where the ring of submission-queue entries lies."""
+    """Where the ring of submission-queue entries lies. Counts as it is at START."""
 
     address = Field(40, "First entry, 64-byte aligned.")
     reserved = Reserved(24)
 
 
 class ArgsBase(Register, offset=0x008, access=RW, width=64):
-    """Where argument blocks are fetched ahead from."""
+    """Where argument blocks are fetched ahead from. Counts as it is at START."""
 
     address = Field(40, "Block of ring index 0, 128-byte aligned; 0: none are fetched ahead.")
     reserved = Reserved(24)
 
 
-class StreamConfig(Register, offset=0x010, access=RW):
-    """How a stream runs. Changed only while it is DISABLED."""
+class StreamConfig(Register, offset=0x010, access=RW, privileged=True):
+    """How a stream runs. Counts as it is at START; later changes wait for the next one."""
 
-    size = Field(4, "Entries of the ring, as a power of two: 1 to 12.")
+    size = Field(4, "Entries of the ring, as a power of two: 1 to 12; others are refused.")
     priority = Field(3, "0 greatest, 7 least.")
     failure_mode = Field(1, "What its faults stop.", enum=FailureMode)
-    context = Field(4, "Context it belongs to.")
+    context = Field(4, "Context it belongs to; one that does not exist is refused.")
     overflow = Field(1, "Report int32 overflow as a fault.")
     reserved = Reserved(19)
 
@@ -52,13 +52,21 @@ class StreamConfig(Register, offset=0x010, access=RW):
 class StreamCommand(Register, offset=0x014, access=WO):
     """Orders to a stream."""
 
-    start = Field(1, "DISABLED → ACTIVE, with an empty ring and index 0.")
-    abort = Field(1, "Stop the running task and drop what is pending, then DISABLED.")
+    start = Field(
+        1,
+        "DISABLED → ACTIVE, with an empty ring and index 0; ignored in other states. Refused if "
+        "StreamConfig is impossible: still DISABLED, and the cause is ILLEGAL_DESCRIPTOR.",
+    )
+    abort = Field(
+        1,
+        "Stop the running task, drop what is pending, let all that was written be answered, "
+        "completion entries too; then DISABLED.",
+    )
     reserved = Reserved(30)
 
 
 class Doorbell(Register, offset=0x018, access=WO):
-    """Announces entries."""
+    """Announces entries. Ignored unless the stream is ACTIVE."""
 
     tail = Field(32, "Index behind the last entry; counts on, modulo 2^32, over turns of the ring.")
 
@@ -85,7 +93,7 @@ class StreamStatus(Register, offset=0x024, access=RO):
     waiting = Field(4, "Which of the next task's event_deps are not recorded yet.")
     reserved1 = Reserved(4)
     engine = Field(8, "Engine of the running task.")
-    cause = Field(8, "FaultCause that stopped it.")
+    cause = Field(8, "FaultCause that stopped it, or for which START was refused.")
 
 
 class StreamTask(Register, offset=0x028, access=RO, width=64):

@@ -8,7 +8,7 @@ from ..arbiter import Arbiter
 from .lane import Assignment
 from .lifecycle import Offer
 
-__all__ = ["Dispatcher"]
+__all__ = ["PRIORITIES", "Dispatcher"]
 
 PRIORITIES = 8
 
@@ -16,7 +16,7 @@ PRIORITIES = 8
 class Dispatcher(wiring.Component):
     """Hands the offer of the greatest priority to the lowest free lane, all in one cycle.
 
-    Streams of one priority take turns.
+    Streams of one priority take turns. The choice waits, and keeps its turn, until admitted.
 
     Parameters
     ----------
@@ -28,6 +28,8 @@ class Dispatcher(wiring.Component):
     -------
     offers: of all streams.
     free: one bit for each lane: it can take a task now.
+    chosen: there is an offer, and a lane for it. context, priority: of that offer.
+    admit: the choice may be handed over in this cycle.
     tasks: to the lanes; at most one is valid.
     taken: one bit for each stream: its offer is taken in this cycle.
     lane: by which lane.
@@ -40,6 +42,10 @@ class Dispatcher(wiring.Component):
         super().__init__({
             "offers": In(Offer).array(streams),
             "free": In(lanes),
+            "chosen": Out(1),
+            "context": Out(4),
+            "priority": Out(3),
+            "admit": In(1),
             "tasks": Out(stream.Signature(Assignment)).array(lanes),
             "taken": Out(streams),
             "lane": Out(range(lanes)),
@@ -56,10 +62,14 @@ class Dispatcher(wiring.Component):
                 arbiter.priorities[s].eq(offer.priority),
             ]
             with m.If(arbiter.grant[s]):
-                m.d.comb += assignment.eq(offer.assignment)
+                m.d.comb += [assignment.eq(offer.assignment), self.priority.eq(offer.priority)]
+        m.d.comb += [
+            self.chosen.eq(arbiter.valid & self.free.any()),
+            self.context.eq(assignment.ticket.context),
+        ]
         for k, port in enumerate(self.tasks):
             lowest = self.free[k] & ~self.free[:k].any()
-            m.d.comb += [port.valid.eq(arbiter.valid & lowest), port.p.eq(assignment)]
+            m.d.comb += [port.valid.eq(self.chosen & self.admit & lowest), port.p.eq(assignment)]
             with m.If(port.valid & port.ready):
                 m.d.comb += [accept.eq(1), self.lane.eq(k)]
         m.d.comb += [

@@ -8,11 +8,14 @@ from ..interface import Head, WaiterSignature
 from ..layout import struct
 from ..regs.descriptor import EventWord, TaskType
 from ..regs.fault import FaultCause
-from ..regs.registers import StreamState
+from ..regs.registers import StreamConfig, StreamState
 from .control import Refusal
 from .lane import Assignment
 
 __all__ = ["Halt", "Kind", "Offer", "RingControl", "StreamLifecycle", "StreamSignature"]
+
+SIZES = range(1, 13)
+"""Sizes that a ring may have, as powers of two."""
 
 
 class Kind(enum.Enum, shape=2):
@@ -43,17 +46,20 @@ class Halt(data.Struct):
 class StreamSignature(wiring.Signature):
     """Registers of a stream, seen from the scheduler.
 
-    priority, context, failure_mode, overflow: configuration; constant unless DISABLED.
-    start, abort: command pulses; abort wins. Start is ignored unless DISABLED, and for a context
-        that does not exist.
+    config: the register. settings: what counts: follows the register while DISABLED, then stays
+        as it was at the start.
+    start, abort: command pulses; abort wins. Start is ignored unless DISABLED. For a context that
+        does not exist, or a size that no ring has, it is refused: the stream stays DISABLED, with
+        cause ILLEGAL_DESCRIPTOR.
     state, running, staged, waiting, engine, cause, task_id, wait: status.
     stopped: pulses when an abort has ended and the stream is DISABLED from the next cycle on.
-        Every abort ends so, in whatever state it was ordered.
+        Every abort ends so, in whatever state it was ordered. All that the stream's tasks write,
+        timed records and completion entries included, has been answered by then.
     """
 
     def __init__(self):
         super().__init__({
-            "priority": In(3), "context": In(4), "failure_mode": In(1), "overflow": In(1),
+            "config": In(struct(StreamConfig)), "settings": Out(struct(StreamConfig)),
             "start": In(1), "abort": In(1),
             "state": Out(StreamState), "running": Out(1), "staged": Out(1), "waiting": Out(4),
             "engine": Out(8), "cause": Out(8), "task_id": Out(64), "wait": Out(struct(EventWord)),
@@ -83,8 +89,8 @@ class StreamLifecycle(wiring.Component):
     """State machine of one stream.
 
     A head whose dependencies are met, or a bad one, is offered in the cycle in which that is so,
-    while the stream is ACTIVE and runs nothing. The next may be offered in the cycle after the
-    former task was retired.
+    while the stream is ACTIVE, runs nothing and has credit. The next may be offered in the cycle
+    after the former task was retired.
 
     Parameters
     ----------
@@ -99,6 +105,9 @@ class StreamLifecycle(wiring.Component):
     offer: task to dispatch.
     taken: the offer is dispatched in this cycle, to engine `engine`.
     retired: the running task ends in this cycle.
+    credit: its context may promise one more completion entry. starved: there would be an offer,
+        were it not for that.
+    held: the completion writer holds a retirement of the stream.
     halt: a fault in this cycle stops the stream.
     cancel: level: the running task is to be aborted.
     overrun: an overrun is to be reported; `reported`: it is, in this cycle.
@@ -117,6 +126,9 @@ class StreamLifecycle(wiring.Component):
             "taken": In(1),
             "engine": In(8),
             "retired": In(1),
+            "credit": In(1),
+            "starved": Out(1),
+            "held": In(1),
             "halt": In(Halt),
             "cancel": Out(1),
             "overrun": Out(1),
@@ -135,17 +147,24 @@ class StreamLifecycle(wiring.Component):
         registers, ring = self.registers, self.ring
         state = registers.state
         flushing = Signal()
-        exists = registers.context < self.config.contexts
+        ordered = Signal()
+        possible = Signal()
+        wanted = registers.config
         m.d.comb += [
-            ring.start.eq(
-                registers.start & ~registers.abort & (state == StreamState.DISABLED) & exists
+            ordered.eq(registers.start & ~registers.abort & (state == StreamState.DISABLED)),
+            possible.eq(
+                (wanted.context < self.config.contexts)
+                & (wanted.size >= SIZES[0]) & (wanted.size <= SIZES[-1])
             ),
+            ring.start.eq(ordered & possible),
             ring.active.eq(state == StreamState.ACTIVE),
             ring.retire.eq(self.retired),
             ring.flush.eq((state == StreamState.ABORTING) & ~registers.running),
-            registers.stopped.eq(flushing & ring.flushed),
+            registers.stopped.eq(flushing & ring.flushed & ~self.held),
             self.cancel.eq((state == StreamState.ABORTING) & registers.running),
-        ]
+        ]  # fmt: skip
+        with m.If(state == StreamState.DISABLED):
+            m.d.sync += registers.settings.eq(registers.config)
         m.d.sync += flushing.eq(ring.flush & ~registers.stopped)
         with m.If(self.taken):
             m.d.sync += [registers.running.eq(1), registers.engine.eq(self.engine)]
@@ -162,11 +181,15 @@ class StreamLifecycle(wiring.Component):
             m.d.sync += state.eq(StreamState.ABORTING)
         with m.Elif(ring.start):
             m.d.sync += [state.eq(StreamState.ACTIVE), registers.cause.eq(FaultCause.NONE)]
+        with m.Elif(ordered):
+            m.d.sync += registers.cause.eq(FaultCause.ILLEGAL_DESCRIPTOR)
         with m.Elif(self.halt.valid & ring.active):
             m.d.sync += [state.eq(StreamState.STOPPED), registers.cause.eq(self.halt.cause)]
 
     def _offer(self, m):
         head, sqe, registers = self.head.p, self.head.p.sqe, self.registers
+        settings = registers.settings
+        ready = Signal()
         bad = head.cause != FaultCause.NONE
         alive = (registers.state == StreamState.ACTIVE) | (registers.state == StreamState.STOPPED)
         task, ticket = self.offer.assignment.task, self.offer.assignment.ticket
@@ -175,19 +198,21 @@ class StreamLifecycle(wiring.Component):
             self.waiter.dependencies.eq(sqe.dependencies),
             self.waiter.take.eq(self.taken),
             self.head.ready.eq(self.taken),
-            self.offer.valid.eq(
+            ready.eq(
                 self.ring.active & ~registers.running & ~self.overrun
                 & self.head.valid & (bad | self.waiter.ready)
             ),
-            self.offer.priority.eq(registers.priority),
+            self.offer.valid.eq(ready & self.credit),
+            self.starved.eq(ready & ~self.credit),
+            self.offer.priority.eq(settings.priority),
             task.type.eq(sqe.type),
             task.stream.eq(self.number),
-            task.context.eq(registers.context),
+            task.context.eq(settings.context),
             task.slot.eq(head.slot),
             task.option.eq(sqe.option),
-            task.overflow.eq(registers.overflow),
+            task.overflow.eq(settings.overflow),
             ticket.stream.eq(self.number),
-            ticket.context.eq(registers.context),
+            ticket.context.eq(settings.context),
             ticket.task_id.eq(sqe.task_id),
             ticket.timeout.eq(sqe.timeout),
             ticket.record.eq(sqe.record),

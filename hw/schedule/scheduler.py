@@ -4,12 +4,21 @@ from amaranth import Array, Cat, Module, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from ..interface import EngineSignature, FaultEvent, Head, Retirement, WaiterSignature
+from ..arbiter import Arbiter
+from ..interface import (
+    DISPATCHES,
+    CreditSignature,
+    EngineSignature,
+    FaultEvent,
+    Head,
+    Retirement,
+    WaiterSignature,
+)
 from ..layout import struct
 from ..regs.descriptor import EventWord
 from ..regs.fault import FaultCause, FaultUnit
 from .control import ControlEngine, RefusalEngine
-from .dispatch import Dispatcher
+from .dispatch import PRIORITIES, Dispatcher
 from .lane import Lane, Ticket
 from .lifecycle import Kind, RingControl, StreamLifecycle, StreamSignature
 from .retire import Retirer
@@ -24,6 +33,10 @@ class Scheduler(wiring.Component):
     channels, kernels to the cores, everything else to the control engine inside. For each of these
     kinds one task a cycle is dispatched: of the greatest priority, in turn inside a priority, to
     the lowest free engine, in the very cycle in which its head is ready. One task a cycle retires.
+
+    A task is dispatched only if its context has completion credit, so that its retirement never
+    waits for the host. Contexts with less than `DISPATCHES` entries left share one dispatch a
+    cycle: of the greatest priority, in turn over the kinds inside a priority.
 
     Exact cycles, with free engines: a record taken in cycle t hands the tasks that wait for it to
     their engines in t + 1. `done` accepted in t records in t and dispatches the stream's next task
@@ -46,6 +59,7 @@ class Scheduler(wiring.Component):
     records: to the event unit, which takes them at once.
     retirements, room: to the completion writer; `room` has one bit for each context and says that
         a retirement of it would be taken now.
+    credits: of each context. holds: which streams have a retirement at the completion writer.
     cycle: now. watchdog: greatest number of cycles without progress; 0 for any.
     marks: pulse for each of `config.engines` in the cycle of a dispatch to it.
     deltas: what the eight counters added in its task: from its start, or else that cycle, to its
@@ -71,6 +85,8 @@ class Scheduler(wiring.Component):
             "records": Out(stream.Signature(struct(EventWord))),
             "retirements": Out(stream.Signature(Retirement)),
             "room": In(config.contexts),
+            "credits": In(CreditSignature()).array(config.contexts),
+            "holds": In(streams),
             "cycle": In(64),
             "watchdog": In(32),
             "marks": Out(engines),
@@ -125,18 +141,47 @@ class Scheduler(wiring.Component):
         m.d.comb += [lane.watchdog.eq(self.watchdog) for lane in lanes]
         m.d.comb += [task.eq(lane.ticket) for task, lane in zip(self.tasks, lanes, strict=False)]
         for s, lifecycle in enumerate(lifecycles):
-            m.d.comb += lifecycle.retired.eq(retirer.retired[s])
+            m.d.comb += [
+                lifecycle.retired.eq(retirer.retired[s]),
+                lifecycle.held.eq(self.holds[s]),
+            ]
+        self._credit(m, lifecycles, lanes)
         self._dispatch(m, lifecycles, lanes)
         m.submodules.clock = self._clock(lanes, retirer)
         m.submodules.faulting = self._faulting(lifecycles, lanes)
         return m
 
+    def _credit(self, m, lifecycles, lanes):
+        """Which contexts may promise one more completion entry."""
+        some = Array(credit.left != 0 for credit in self.credits)
+        for lifecycle in lifecycles:
+            m.d.comb += lifecycle.credit.eq(some[lifecycle.registers.settings.context])
+        for c, credit in enumerate(self.credits):
+            m.d.comb += [
+                credit.running.eq(sum(lane.busy & (lane.ticket.context == c) for lane in lanes)),
+                credit.starved.eq(
+                    Cat(
+                        lifecycle.starved & (lifecycle.registers.settings.context == c)
+                        for lifecycle in lifecycles
+                    ).any()
+                ),
+            ]
+
     def _dispatch(self, m, lifecycles, lanes):
         copies, cores = self.config.copy_channels, self.config.cores
+        plenty = Array(credit.left == DISPATCHES for credit in self.credits)
+        m.submodules.scarce = scarce = Arbiter(DISPATCHES, PRIORITIES)
+        m.d.comb += scarce.accept.eq(1)
         first = 0
-        for kind, count in ((Kind.COPY, copies), (Kind.CORE, cores), (Kind.CONTROL, 1),
-                            (Kind.REFUSAL, 1)):  # fmt: skip
+        counts = {Kind.COPY: copies, Kind.CORE: cores, Kind.CONTROL: 1, Kind.REFUSAL: 1}
+        assert len(counts) == DISPATCHES
+        for n, (kind, count) in enumerate(counts.items()):
             dispatcher = Dispatcher(self.config.streams, kind, count)
+            m.d.comb += [
+                scarce.requests[n].eq(dispatcher.chosen & ~plenty[dispatcher.context]),
+                scarce.priorities[n].eq(dispatcher.priority),
+                dispatcher.admit.eq(plenty[dispatcher.context] | scarce.grant[n]),
+            ]
             m.submodules[f"dispatch_{kind.name.lower()}"] = dispatcher
             for k, lane in enumerate(lanes[first : first + count]):
                 connect(m, dispatcher.tasks[k], lane.tasks)
@@ -173,17 +218,18 @@ class Scheduler(wiring.Component):
                 m.d.comb += [
                     lifecycle.reported.eq(1),
                     queue.valid.eq(1),
-                    queue.context.eq(lifecycle.registers.context),
+                    queue.context.eq(lifecycle.registers.settings.context),
                     queue.stream.eq(s),
                     queue.engine.eq(FaultUnit.QUEUE),
                     queue.report.cause.eq(FaultCause.QUEUE_OVERRUN),
                 ]
-        modes = Array(lifecycle.registers.failure_mode for lifecycle in lifecycles)
-        owners = Array(lifecycle.registers.context for lifecycle in lifecycles)
+        settings = [lifecycle.registers.settings for lifecycle in lifecycles]
+        modes = Array(setting.failure_mode for setting in settings)
+        owners = Array(setting.context for setting in settings)
         for fault in reversed([*self.faults, self.outside]):
             with m.If(fault.valid & (owners[fault.stream] == fault.context)):
                 for s, lifecycle in enumerate(lifecycles):
-                    shared = modes[fault.stream] & (lifecycle.registers.context == fault.context)
+                    shared = modes[fault.stream] & (settings[s].context == fault.context)
                     with m.If((fault.stream == s) | shared):
                         m.d.comb += [
                             lifecycle.halt.valid.eq(1),

@@ -202,7 +202,7 @@ class ModelDevice:
                 self.tasks.contexts[index].head = self.tasks.contexts[index].tail = 0
             case CompletionHead():
                 self.tasks.contexts[index].head = order.head
-                self.tasks.retry()
+                self.tasks.dispatch()
             case FaultClear(clear=1):
                 self.tasks.contexts[index].fault, self.tasks.contexts[index].count = {}, 0
 

@@ -8,6 +8,7 @@ from amaranth.sim import Simulator
 
 from hw.config import NpuConfig
 from hw.event import EventUnit
+from hw.interface import DISPATCHES
 from hw.regs.descriptor import TaskType
 from hw.regs.registers import StreamState
 from hw.schedule.scheduler import Scheduler
@@ -139,6 +140,8 @@ class Machine:
         self.flush_age = [0] * CONFIG.streams
         self.tasks = []
         self.set(scheduler.room, (1 << CONFIG.contexts) - 1)
+        for credit in scheduler.credits:
+            self.set(credit.left, DISPATCHES)
         self.set(scheduler.retirements.ready, 1)
         self.set(scheduler.deltas, [list(range(e, e + 8)) for e in range(len(CONFIG.engines))])
 
@@ -148,11 +151,9 @@ class Machine:
             self.known[key] = (signal, value)
             self.ctx.set(signal, value)
 
-    async def start(self, s, *, priority=0, context=0, failure_mode=0, overflow=0):
+    async def start(self, s, *, size=4, **settings):
         port = self.scheduler.streams[s]
-        for name, value in (("priority", priority), ("context", context),
-                            ("failure_mode", failure_mode), ("overflow", overflow)):  # fmt: skip
-            self.ctx.set(getattr(port, name), value)
+        self.ctx.set(port.config, {"size": size, **settings})
         self.ctx.set(port.start, 1)
         await self.step()
         self.ctx.set(port.start, 0)

@@ -2,7 +2,6 @@
 
 import itertools
 import zlib
-from collections import deque
 from dataclasses import dataclass, field
 
 from hw.regs.descriptor import (
@@ -45,6 +44,9 @@ class Stream:
     tail: int = 0
     cause: int = 0
     running: object = None
+    settings: StreamConfig | None = None
+    base: int = 0
+    """Both as they were at the start."""
 
 
 @dataclass
@@ -83,25 +85,32 @@ class Tasks:
         self.streams = [Stream(n) for n in range(config.streams)]
         self.contexts = [Context() for _ in range(config.contexts)]
         self.events = [(0, 0)] * config.events
-        self.stalled = deque()  # ended tasks whose completion ring is full
         self._turns = itertools.count(1)
         self._served = [0] * config.streams
 
     # --------------------------------------------------------------------------------- queues
 
     def _settings(self, stream):
-        return self.get(StreamConfig, stream.number)
+        if stream.state is StreamState.DISABLED:
+            return self.get(StreamConfig, stream.number)
+        return stream.settings
 
     def command(self, stream, order):
         if order.start and stream.state is StreamState.DISABLED:
-            stream.state, stream.head, stream.tail, stream.cause = StreamState.ACTIVE, 0, 0, 0
+            settings = self._settings(stream)
+            if settings.context < self.config.contexts and 1 <= settings.size <= 12:
+                stream.state, stream.head, stream.tail, stream.cause = StreamState.ACTIVE, 0, 0, 0
+                stream.settings = settings
+                stream.base = self.get(RingBase, stream.number).address
+            else:
+                stream.cause = FaultCause.ILLEGAL_DESCRIPTOR
         if order.abort and stream.state is not StreamState.DISABLED:
             task = stream.running
             if task is not None:
                 task.fault = Fault(FaultCause.ABORTED)
                 self._retire(task)
-            stream.state, stream.head = StreamState.DISABLED, stream.tail
             self._interrupt(self._settings(stream).context, stopped=1)
+            stream.state, stream.head = StreamState.DISABLED, stream.tail
 
     def doorbell(self, stream, tail):
         if stream.state is not StreamState.ACTIVE:
@@ -117,7 +126,7 @@ class Tasks:
         if stream.head == stream.tail:
             return None
         index = stream.head % (1 << self._settings(stream).size)
-        return self.get(RingBase, stream.number).address + index * Sqe.BYTES
+        return stream.base + index * Sqe.BYTES
 
     def peek(self, stream):
         """The next entry, however bad, or None."""
@@ -157,8 +166,14 @@ class Tasks:
     # ------------------------------------------------------------------------------ scheduling
 
     def running(self):
-        return [stream.running for stream in self.streams
-                if stream.running and stream.running not in self.stalled]  # fmt: skip
+        return [stream.running for stream in self.streams if stream.running]
+
+    def _credit(self, context):
+        """Completion entries that may still be promised; None: there is no ring."""
+        size = self.get(CompletionConfig, context).size
+        running = sum(self._settings(task.stream).context == context for task in self.running())
+        ring = self.contexts[context]
+        return (1 << size) - (ring.tail - ring.head) % (1 << 32) - running if size else None
 
     def _class(self, kind):
         """Numbers of the engines that run a type of task."""
@@ -187,6 +202,13 @@ class Tasks:
     def _start(self, stream):
         """Starts the stream's next task if it is ready and an engine is idle."""
         sqe, bad = self._fetch(stream)
+        context = self._settings(stream).context
+        credit = self._credit(context)
+        if credit is not None and credit <= 0 and (bad is not None or not self.missing(sqe)):
+            ring = self.contexts[context]
+            if ring.tail != ring.head:
+                self._interrupt(context, full=1)
+            return False
         if bad is not None:
             task = Running(stream, FaultUnit.QUEUE, sqe, self.cycle, self.cycle, bad)
             stream.running = task
@@ -273,11 +295,6 @@ class Tasks:
         ring = self.contexts[context]
         size = self.get(CompletionConfig, context).size
         reports = bool(size) and (sqe.completion or task.fault is not None)
-        if reports and (ring.tail - ring.head) % (1 << 32) >= 1 << size:
-            self._interrupt(context, full=1)
-            if task not in self.stalled:
-                self.stalled.append(task)
-            return
         if task.fault is None and sqe.record:
             self._finish_record(EventWord.from_int(sqe.record_event), sqe, context)
         elif task.fault is not None and task.fault.cause != FaultCause.ABORTED:
@@ -306,17 +323,10 @@ class Tasks:
         try:
             self.memory.store(context, place, entry.to_bytes())
         except Fault as fault:
-            self._capture(task.stream, FaultUnit.COMPLETION, context, task.sqe.task_id, fault)
+            self._fault(task.stream, FaultUnit.COMPLETION, context, task.sqe.task_id, fault)
             return
         ring.tail = (ring.tail + 1) % (1 << 32)
         self._interrupt(context, completion=1)
-
-    def retry(self):
-        """A completion ring may have room again."""
-        waiting, self.stalled = self.stalled, deque()
-        for task in waiting:
-            self._retire(task)
-        self.dispatch()
 
     def _fault(self, stream, engine, context, task_id, fault):
         """A fault stops its stream, or with STOP every stream of the context."""

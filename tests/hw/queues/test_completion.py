@@ -1,4 +1,4 @@
-"""Completion writer: contents, order, phases, full rings, failed writes, and exact cycles."""
+"""Completion writer: contents, order, phases, credit, failed writes, and exact cycles."""
 
 import random
 from collections import deque
@@ -59,6 +59,7 @@ class Ring:
     size: int
     tail: int = 0
     head: int = 0
+    running: int = 0
     waiting: deque = field(default_factory=deque)
     recorded: bool = False
     cause: int = 0
@@ -97,7 +98,7 @@ class FailingMemory(WriteMemory):
 
 
 class Scenario:
-    """Random retirements of all contexts; every burst, fault and pulse is compared."""
+    """Random retirements of tasks that had credit; every burst, fault and pulse is compared."""
 
     def __init__(self, config, seed, cycles):
         self.rng = random.Random(seed)
@@ -107,7 +108,7 @@ class Scenario:
         self.rings = [Ring(i, self.rng.randrange(1, 4)) for i in range(config.contexts)]
         self.rings[-1].size = 0
         self.faults, self.written = deque(), deque()
-        self.seen = {"faults": 0, "written": 0, "full": 0}
+        self.seen = {"faults": 0, "written": 0, "no credit": 0, "silent": 0}
 
     def judge_burst(self, request, content, status):
         """A burst of the memory's log against the ring of its context."""
@@ -142,15 +143,18 @@ class Scenario:
             ctx.set(queue.size, ring.size)
         counted = [0] * len(self.rings)
         offered = None
-        pulses = [s for queue in dut.queues for s in (queue.written, queue.tail, queue.full)]
+        pulses = [s for queue in dut.queues for s in (queue.written, queue.tail)]
         cycle = 0
-        while cycle < self.cycles or self.written or any(ring.waiting for ring in self.rings):
+        while cycle < self.cycles or self.written or self.faults or any(
+            ring.waiting or ring.running for ring in self.rings
+        ):
             cycle += 1
             assert cycle < 2 * self.cycles
-            if offered is None and cycle < self.cycles and rng.random() < 0.4:
+            self.run_tasks(ctx, cycle < self.cycles, offered)
+            if offered is None and rng.random() < 0.4:
                 offered = self.offer(ctx)
             for ring, queue in zip(self.rings, dut.queues, strict=True):
-                moves = counted[ring.number] > ring.head and rng.random() < 0.03
+                moves = counted[ring.number] > ring.head and rng.random() < 0.1
                 ctx.set(queue.moved, moves)
                 if moves:
                     ring.head = rng.randrange(ring.head, counted[ring.number]) + 1
@@ -161,6 +165,7 @@ class Scenario:
             if offered and ready:
                 if offered["context"] < len(self.rings):
                     self.rings[offered["context"]].waiting.append(offered)
+                    self.rings[offered["context"]].running -= 1
                 offered = None
                 ctx.set(dut.entries.valid, 0)
             for burst in self.memory.bursts:
@@ -168,24 +173,39 @@ class Scenario:
             self.memory.bursts.clear()
             if fault.valid:
                 self.check_fault(fault)
-            for i, ring in enumerate(self.rings):
-                written, tail, full = states[3 * i : 3 * i + 3]
+            for i in range(len(self.rings)):
+                written, tail = states[2 * i : 2 * i + 2]
                 if written:
                     counted[i] += 1
                     self.seen["written"] += 1
                     assert self.written.popleft() == (i, counted[i])
                 assert tail == counted[i]
-                self.seen["full"] += full
-                assert not full or (ring.size and ring.waiting)
             for ring in self.rings:
                 ring.next_write()
         assert [ctx.get(queue.tail) for queue in dut.queues] == [r.tail for r in self.rings]
 
+    def run_tasks(self, ctx, start, offered):
+        """Tasks start as far as there is credit; some end without a retirement."""
+        for ring, credit in zip(self.rings, self.dut.credits, strict=True):
+            busy = offered is not None and offered["context"] == ring.number
+            if ring.running > busy and self.rng.random() < 0.05:
+                ring.running -= 1
+                self.seen["silent"] += 1
+            ctx.set(credit.running, ring.running)
+            left = ctx.get(credit.left)
+            self.seen["no credit"] += left == 0
+            if start and ring.running < 4 and self.rng.random() < 0.3:
+                ring.running += min(left, self.rng.randrange(3))
+
     def offer(self, ctx):
+        """A running task retires, or one of a context that does not exist."""
         rng = self.rng
+        context = rng.randrange(len(self.rings) + 1)
+        if context < len(self.rings) and not self.rings[context].running:
+            return None
         timed = rng.random() < 0.4
         fields = retirement(
-            rng.randrange(len(self.rings) + 1), rng=rng, timed=timed,
+            context, rng=rng, timed=timed, stream=context + 32 * rng.randrange(8),
             completion=1 if not timed else rng.randrange(2),
             address=RECORDS + rng.randrange(256) * 16,
         )  # fmt: skip
@@ -232,62 +252,104 @@ def started(*, sizes=(1, 1), latency=1, config=TINY):
     return dut, memory, start
 
 
-def test_full_ring_stops_its_own_context_only():
-    dut, memory, start = started()
+def test_credit_counts_running_tasks_queued_retirements_the_one_in_work_and_unread_entries():
+    dut, memory, start = started(sizes=(2, 1), latency=20)
 
     async def bench(ctx):
         await start(ctx)
-        for _ in range(2 + 4):
-            await put(ctx, dut.entries, retirement(0))
-        await ctx.tick().repeat(40)
-        assert (ctx.get(dut.queues[0].tail), ctx.get(dut.queues[0].full)) == (2, 1)
-        ctx.set(dut.entries.p.context, 0)
-        assert not ctx.get(dut.entries.ready)
-        assert ctx.get(dut.room) == 0b10
-        await put(ctx, dut.entries, retirement(1, task_id=77))
-        await ctx.tick().until(dut.queues[1].written)
-        assert Completion.from_bytes(memory.get(0x400, 64)).task_id == 77
-        assert not ctx.get(dut.queues[1].full)
-        ctx.set(dut.queues[0].head, 2)
-        ctx.set(dut.queues[0].moved, 1)
         await ctx.tick()
-        ctx.set(dut.queues[0].moved, 0)
-        await ctx.tick().repeat(60)
-        assert ctx.get(dut.queues[0].tail) == 4
-        assert Completion.from_bytes(memory.get(0, 64)).phase == 0
+        credit, queue = dut.credits[0], dut.queues[0]
+        for count in range(1, 4):
+            ctx.set(credit.running, 1)
+            assert ctx.get(credit.left) == 4 - count
+            await put(ctx, dut.entries, retirement(0))
+            ctx.set(credit.running, 0)
+            assert ctx.get(credit.left) == 4 - count
+        for tail in range(3):
+            assert ctx.get(queue.tail) == tail
+            await ctx.tick().until(queue.written)
+            assert ctx.get(credit.left) == 1
+        ctx.set(credit.running, 1)
+        ctx.set(credit.starved, 1)
+        assert (ctx.get(credit.left), ctx.get(queue.full)) == (0, 1)
+        assert (ctx.get(dut.credits[1].left), ctx.get(dut.queues[1].full)) == (2, 0)
+        ctx.set(queue.head, 2)
+        ctx.set(queue.moved, 1)
+        await ctx.tick()
+        assert ctx.get(credit.left) == 2
 
     simulate(dut, memory, bench)
 
 
-def test_restart_empties_the_ring_whatever_the_writer_does():
-    dut, memory, start = started(sizes=(1, 0))
+def test_a_task_that_has_no_entry_or_whose_entry_fails_gives_its_credit_back():
+    dut, memory, start = started(sizes=(1, 1))
+    memory.failing[0] = Status.SLVERR
 
-    async def write(ctx, context=0, **fields):
-        await put(ctx, dut.entries, retirement(context, **fields))
-        await ctx.tick().repeat(20)
+    async def bench(ctx):
+        await start(ctx)
+        await ctx.tick()
+        for more in (dict(timed=1, completion=0, address=RECORDS), dict(), dict(timed=0)):
+            await put(ctx, dut.entries, retirement(0, **more))
+            assert ctx.get(dut.credits[0].left) == 1
+            await ctx.tick().repeat(30)
+            assert ctx.get(dut.credits[0].left) == 2
+            assert ctx.get(dut.queues[0].tail) == 0
+
+    simulate(dut, memory, bench)
+
+
+def test_what_is_held_of_a_stream_shows_until_its_last_answer():
+    dut, memory, start = started(latency=9)
+
+    async def bench(ctx):
+        await start(ctx)
+        await ctx.tick()
+        for s in (1, 1, 3):
+            await put(ctx, dut.entries, retirement(0, stream=s))
+        assert ctx.get(dut.holds) == 0b1010
+        for held in (0b1010, 0b1000, 0):
+            await ctx.tick().until(dut.queues[0].written)
+            assert ctx.get(dut.holds) == held
+        await put(ctx, dut.entries, retirement(0, stream=2, timed=1, completion=0,
+                                               address=RECORDS))  # fmt: skip
+        while ctx.get(dut.holds):
+            assert ctx.get(dut.holds) == 0b100
+            await ctx.tick()
+        assert len(memory.bursts) == 4
+        await put(ctx, dut.entries, retirement(0, stream=0))
+        assert ctx.get(dut.holds) == 0b1
+
+    simulate(dut, memory, bench)
+
+
+def test_a_restart_is_carried_out_behind_older_entries():
+    dut, memory, start = started(sizes=(3, 0))
 
     async def bench(ctx):
         await start(ctx)
         tail, restart = dut.queues[0].tail, dut.queues[0].restart
-        for moment in range(14):
-            await write(ctx)
-            assert ctx.get(tail) == 1
-            await write(ctx, context=1)
-            await put(ctx, dut.entries, retirement(0))
-            for _ in range(moment):
-                await ctx.tick()
+        for moment in range(1, 30):
+            for task in range(3):
+                await put(ctx, dut.entries, retirement(0, task_id=task))
+            await ctx.tick().repeat(moment)
             ctx.set(restart, 1)
             await ctx.tick()
             ctx.set(restart, 0)
+            while ctx.get(tail) or not ctx.get(dut.credits[0].left):
+                await ctx.tick()
+            assert len(memory.bursts) == 3
             await ctx.tick().repeat(20)
             assert ctx.get(tail) == 0
-            await write(ctx, task_id=moment)
+            memory.bursts.clear()
+            await put(ctx, dut.entries, retirement(0, task_id=99))
+            await ctx.tick().repeat(20)
             assert ctx.get(tail) == 1
             entry = Completion.from_bytes(memory.get(0, 64))
-            assert (entry.task_id, entry.phase) == (moment, 1)
+            assert (entry.task_id, entry.phase) == (99, 1)
             ctx.set(restart, 1)
             await ctx.tick()
             ctx.set(restart, 0)
+            memory.bursts.clear()
 
     simulate(dut, memory, bench)
 

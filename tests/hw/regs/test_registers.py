@@ -21,6 +21,7 @@ from hw.regs.registers import (
     Fingerprint,
     Identity,
     RingBase,
+    StreamConfig,
     Version,
     WindowBase,
     WindowLimit,
@@ -72,9 +73,9 @@ def test_orders_are_never_split_over_two_words():
             assert register.words() == 1
 
 
-def test_windows_alone_are_privileged():
+def test_windows_and_what_chooses_them_are_privileged():
     privileged = {register for register in REGISTERS if register.PRIVILEGED}
-    assert privileged == {WindowBase, WindowLimit}
+    assert privileged == {StreamConfig, WindowBase, WindowLimit}
 
 
 def test_addresses_of_the_map():

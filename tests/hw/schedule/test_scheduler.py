@@ -359,17 +359,154 @@ def test_streams_abort_while_idle_waiting_stopped_or_disabled(harness):
     harness.run(behaviour)
 
 
-def test_start_counts_only_for_a_disabled_stream_of_an_existing_context(harness):
+def test_start_counts_only_for_a_disabled_stream(harness):
     async def behaviour(machine):
         started = machine.scheduler.rings[0].start
+        machine.ctx.set(machine.scheduler.streams[0].config, {"size": 1})
         machine.ctx.set(machine.scheduler.streams[0].start, 1)
         assert machine.ctx.get(started)
         await machine.step()
         assert machine.state(0) == StreamState.ACTIVE
         assert not machine.ctx.get(started)
-        machine.ctx.set(machine.scheduler.streams[0].start, 0)
-        await machine.start(1, context=CONFIG.contexts)
-        assert machine.state(1) == StreamState.DISABLED
+
+    harness.run(behaviour)
+
+
+def test_a_start_with_an_impossible_configuration_is_refused_with_a_cause(harness):
+    async def behaviour(machine):
+        impossible = [{"size": size} for size in (0, 13, 15)] + [{"context": CONFIG.contexts}]
+        for settings in impossible:
+            await machine.start(1, **settings)
+            assert machine.state(1) == StreamState.DISABLED
+            assert machine.status(1, "cause") == FaultCause.ILLEGAL_DESCRIPTOR
+            await machine.start(1, size=12)
+            assert machine.state(1) == StreamState.ACTIVE
+            assert machine.status(1, "cause") == FaultCause.NONE
+            await machine.start(1, **settings)
+            assert machine.state(1) == StreamState.ACTIVE
+            await machine.abort(1)
+            await machine.steps(8)
+        assert not machine.faults
+
+    harness.run(behaviour)
+
+
+def test_a_stream_keeps_the_configuration_of_its_start(harness):
+    async def behaviour(machine):
+        before = dict(context=1, priority=2, overflow=1, failure_mode=1)
+        after = dict(context=2, priority=5, overflow=0, failure_mode=0)
+        await machine.start(0, **before)
+        await machine.start(1, context=1)
+        machine.ctx.set(machine.scheduler.streams[0].config, {"size": 0, **after})
+        plan = Plan(fault=2, cause=FaultCause.BUS_SLAVE_ERROR)
+        machine.queues[0] = [Entry(KERNEL), Entry(KERNEL, plan=plan)]
+        await machine.until(lambda: machine.faults)
+        assert [(task.context, task.overflow) for task, _ in machine.tasks] == [(1, 1)] * 2
+        assert machine.faults[0][2].context == 1
+        assert machine.state(1) == StreamState.STOPPED  # failure mode STOP still holds
+        settings = machine.status(0, "settings")
+        assert {name: settings[name] for name in before} == before
+        await machine.abort(0)
+        await machine.until(lambda: machine.stopped)
+        await machine.start(0, **after)
+        machine.queues[0] = [Entry(KERNEL)]
+        await machine.until(lambda: len(machine.tasks) == 3)
+        assert (machine.tasks[2][0].context, machine.tasks[2][0].overflow) == (2, 0)
+
+    harness.run(behaviour)
+
+
+def test_an_abort_ends_when_the_completion_writer_holds_nothing_of_the_stream(harness):
+    async def behaviour(machine):
+        await machine.start(2)
+        await machine.start(3)
+        machine.queues[2] = [Entry(NOP, completion=True)]
+        await machine.until(lambda: machine.retirements)
+        machine.set(machine.scheduler.holds, 0b01100)
+        await machine.abort(2)
+        await machine.steps(40)
+        assert machine.state(2) == StreamState.ABORTING
+        machine.set(machine.scheduler.holds, 0b01000)
+        await machine.step()
+        assert machine.stopped == [(machine.cycle - 1, 2)]
+        assert machine.state(2) == StreamState.DISABLED
+
+    harness.run(behaviour)
+
+
+def starved(machine):
+    return [machine.ctx.get(credit.starved) for credit in machine.scheduler.credits]
+
+
+def test_a_context_without_credit_starts_nothing_and_leaves_the_engines_to_others(harness):
+    async def behaviour(machine):
+        for s, context in enumerate((0, 0, 1, 0, 0)):
+            await machine.start(s, context=context)
+        credit = machine.scheduler.credits[0]
+        machine.set(credit.left, 0)
+        kinds = (Entry(MEMCPY), Entry(KERNEL), Entry(KERNEL), Entry(NOP),
+                 Entry(NOP, cause=FaultCause.CHECKSUM))  # fmt: skip
+        for s, entry in enumerate(kinds):
+            machine.queues[s] = [entry]
+        machine.drive()
+        assert starved(machine) == [1, 0, 0]
+        await machine.steps(30)
+        assert [s for _, s, _ in machine.dispatched] == [2]
+        assert len(machine.retired) == 1
+        assert not machine.faults
+        machine.set(credit.left, 4)
+        first = machine.cycle
+        machine.drive()
+        assert starved(machine) == [0, 0, 0]
+        await machine.step()
+        assert sorted(machine.dispatched[1:], key=lambda item: item[1]) == [
+            (first, s, kinds[s]) for s in (0, 1, 3, 4)
+        ]
+        assert machine.ctx.get(credit.running) == 4
+        await machine.step()
+        assert machine.ctx.get(credit.running) == 3  # the control engine's task has retired
+        await machine.until(lambda: len(machine.retired) == 5)
+        assert machine.ctx.get(credit.running) == 0
+
+    harness.run(behaviour)
+
+
+def test_a_task_that_waits_for_an_event_or_behind_another_is_not_starved(harness):
+    async def behaviour(machine):
+        await machine.start(0, context=2)
+        await machine.start(1, context=1)
+        machine.queues[0] = [Entry(KERNEL, deps=((1, 1),))]
+        machine.queues[1] = [Entry(KERNEL), Entry(KERNEL)]
+        await machine.step()
+        machine.set(machine.scheduler.credits[1].left, 0)
+        machine.set(machine.scheduler.credits[2].left, 0)
+        machine.drive()
+        assert starved(machine) == [0, 0, 0]
+        await machine.until(lambda: machine.retired)
+        assert machine.ctx.get(machine.scheduler.blocked) == 1
+        machine.drive()
+        assert starved(machine) == [0, 1, 0]
+
+    harness.run(behaviour)
+
+
+def test_scarce_credit_goes_by_priority_and_in_turn_one_task_a_cycle(harness):
+    async def behaviour(machine):
+        for s, (context, priority) in enumerate(((0, 5), (0, 5), (0, 0), (1, 5), (2, 7))):
+            await machine.start(s, context=context, priority=priority)
+        machine.set(machine.scheduler.credits[0].left, 1)
+        machine.set(machine.scheduler.credits[1].left, 3)
+        plan = Plan(started=1, ended=1, done=1)
+        for s, kind in enumerate((MEMCPY, KERNEL, NOP, NOP, MEMSET)):
+            machine.queues[s] = [Entry(kind, plan=plan) for _ in range(6)]
+        await machine.until(lambda: len(machine.retired) == 30)
+        scarce = [(cycle, s) for cycle, s, _ in machine.dispatched if s != 4]
+        assert len({cycle for cycle, _ in scarce}) == len(scarce) == 24
+        # Every second cycle, at most, the NOPs of the greatest priority are between two tasks.
+        first = scarce[0][0]
+        assert scarce[:4] == [(first + i, s) for i, s in enumerate((2, 0, 2, 1))]
+        assert [s for _, s in scarce if s in (0, 1)] == [0, 1] * 6
+        assert [s for _, s in scarce][-6:] == [3] * 6
 
     harness.run(behaviour)
 
@@ -428,7 +565,7 @@ def test_random_programs_run_in_order_and_lose_nothing(harness):
             s = rng.randrange(5)
             programs[s].append(random_entry(rng, task_id, s, recorded))
         waiting = [list(program) for program in programs]
-        priority = [machine.status(s, "priority") for s in range(5)]
+        priority = [machine.status(s, "settings").priority for s in range(5)]
         kind_of = {KERNEL: (CORE, CORE + 1), MEMCPY: (0, CORE), MEMSET: (0, CORE)}
         generation = [0] * 5
         while any(waiting) or len(machine.retired) < 200:
