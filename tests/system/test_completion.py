@@ -57,12 +57,15 @@ def test_nothing_is_written_once_an_abort_has_ended(transport, session, moment):
     engine = transport.engine
     assert engine.run_until(f"npu.queues.stream{stream.number}.head", engine.now + 400)
     transport.run_until(interrupt=False, cycle=transport.now() + moment)
-    stream.abort()
-    tail = driver.read(CompletionTail, session.context)
+    driver.write(StreamCommand(abort=1), index=stream.number)
+    stopped = f"npu.scheduler.stream{stream.number}.registers__stopped"
+    assert engine.run_until(stopped, engine.now + 400)
     before = transport.read_host(HOST_BASE, transport.host_bytes)
+    tail = driver.read(CompletionTail, session.context)
     transport.run_until(interrupt=False, cycle=transport.now() + 200)
     assert transport.read_host(HOST_BASE, transport.host_bytes) == before
     assert driver.read(CompletionTail, session.context) == tail
+    stream.abort()
     with pytest.raises(StreamAborted):
         stream.synchronise()
 
