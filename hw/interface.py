@@ -183,7 +183,8 @@ class EngineSignature(wiring.Signature):
         last thing it does), before or in the first cycle in which `done` is valid.
     done: exactly one for each task; the payload says whether it failed.
     fault: pulses when the engine finds a fault, together with the last act of the task: no new
-        bus request from the next cycle on; then it drains and is done, failed.
+        bus request from the next cycle on; then it drains and is done, failed. While a task is
+        in work, the report also says without `valid` what the engine is at, with no cause.
     abort: pulse; a task in work ends the same way, without a fault. Ignored while idle, and once
         `done` is valid.
     progress: something was achieved in this cycle: a beat, an instruction, a row.

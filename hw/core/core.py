@@ -193,7 +193,7 @@ class MatrixCore(wiring.Component):
                    | Cat(unit.progress for unit in units).any())
             ),
             engine.busy.eq(~idle),
-            engine.fault.report.eq(report),
+            engine.fault.report.eq(Mux(engine.fault.valid, report, found)),
         ]
         with m.If(takes):
             m.d.sync += [begun.eq(0), responded.eq(0)]
@@ -318,7 +318,7 @@ class MatrixCore(wiring.Component):
         return stuck
 
     def _find_fault(self, m, fetch, sequencer, tokens, units, stuck, kernel):
-        """The report of what is found in this cycle; no cause if nothing is."""
+        """What is found in this cycle; if nothing, which instruction is in work, and no cause."""
         found = Signal(Report)
         start_pc = Signal(ADDRESS_BITS)
         index = Signal(13)
@@ -327,6 +327,8 @@ class MatrixCore(wiring.Component):
             found.start_pc.eq(start_pc),
             found.pc.eq(start_pc + (index << 4)),
         ]
+        with m.If(sequencer.running):
+            m.d.comb += [index.eq(sequencer.place), found.instruction.eq(sequencer.word)]
         with m.If(fetch.fault.valid):
             m.d.comb += [
                 found.cause.eq(fetch.fault.cause),
@@ -340,11 +342,7 @@ class MatrixCore(wiring.Component):
                 found.instruction.eq(sequencer.fault.word),
             ]
         with m.Elif(stuck | Cat(counter.overflow for counter in tokens.values()).any()):
-            m.d.comb += [
-                found.cause.eq(FaultCause.ILLEGAL_INSTRUCTION),
-                index.eq(sequencer.place),
-                found.instruction.eq(sequencer.word),
-            ]
+            m.d.comb += found.cause.eq(FaultCause.ILLEGAL_INSTRUCTION)
         for unit in units:
             with m.Elif(unit.fault.valid):
                 m.d.comb += [

@@ -136,9 +136,9 @@ class Lane(wiring.Component):
             self.fault.engine.eq(self.number),
             self.fault.task_id.eq(self.ticket.task_id),
         ]
-        with m.If(engine.fault.valid):
+        with m.If(self.fault.valid):
             m.d.comb += self.fault.report.eq(engine.fault.report)
-        with m.Else():
+        with m.If(~engine.fault.valid):
             m.d.comb += self.fault.report.cause.eq(supervisor.expired)
         with m.If(self.fault.valid & (cause == FaultCause.NONE)):
             m.d.sync += cause.eq(self.fault.report.cause)

@@ -263,7 +263,7 @@ def test_a_task_that_runs_for_too_long(device, session):
     """Ends 1,024 cycles after its dispatch, for each unit of its timeout."""
     stream = session.stream()
     engine = device.driver.transport.engine
-    address, _ = place_code(session, FOREVER)
+    address, words = place_code(session, FOREVER)
     dispatched = []
 
     def launch():
@@ -274,7 +274,11 @@ def test_a_task_that_runs_for_too_long(device, session):
 
     with bystander(device):
         fault = fails(stream, launch, cause=FaultCause.TASK_TIMEOUT, engine="core0")
-        assert fault.record.timestamp == dispatched[0] + 1024
+        record = fault.record
+        assert record.timestamp == dispatched[0] + 1024
+        index = (record.pc - record.start_pc) // 16
+        assert index in (2, 3)  # LOAD or NEXT
+        assert instruction(address, words, index).items() <= vars(record).items()
     with device.session() as other:
         a = np.arange(6, dtype=np.int8).reshape(2, 3)
         assert np.array_equal(matmul(other, a, a.T.copy()), a.astype(np.int32) @ a.T)
