@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from . import axi
 from .layout import struct
 from .regs.capability import capabilities
-from .regs.layout import Reserved, snake_case
+from .regs.layout import snake_case
 from .regs.register import Access
 from .regs.registers import REGISTER_MAP
 
@@ -49,15 +49,6 @@ def block_signature(block):
     )
 
 
-def mask(register):
-    """The bits of the register that have a meaning."""
-    return sum(
-        ((1 << field.bits) - 1) << field.offset
-        for field in register.FIELDS
-        if not isinstance(field, Reserved)
-    )
-
-
 class Csr(wiring.Component):
     """Register file of the whole control space.
 
@@ -69,9 +60,8 @@ class Csr(wiring.Component):
 
     A write is answered SLVERR and has no effect if the register is RO or CONST, if a strobe is
     missing, if the register is privileged and AWPROT says otherwise, or if a field is not `below`
-    the size that it names. An address where there
-    is no register, or not a multiple of 4, is answered DECERR. Reserved bits stay zero whatever
-    is written.
+    the size that it names. An address where there is no register, or not a multiple of 4, is
+    answered DECERR. Reserved bits stay zero whatever is written.
 
     The high word of a 64-bit RO register reads as it was when the low word was read, if no other
     such low word was read since; else as it is.
@@ -181,7 +171,7 @@ class Csr(wiring.Component):
                 with m.If(allowed):
                     m.d.sync += [b.p.resp.eq(axi.Response.OKAY), effective.eq(1)]
                     half = port.value.as_value().word_select(word, 32)
-                    written = data.data & ((mask(register) >> 32 * word) & 0xFFFF_FFFF)
+                    written = data.data & ((register.MASK >> 32 * word) & 0xFFFF_FFFF)
                     if register.ACCESS is Access.RW:
                         m.d.sync += half.eq(written)
                     elif register.ACCESS is Access.W1C:
@@ -195,7 +185,7 @@ class Csr(wiring.Component):
                 if register.ACCESS is Access.WO:
                     half = port.value.as_value().word_select(word, 32)
                     m.d.comb += half.eq(
-                        held_data.data & ((mask(register) >> 32 * word) & 0xFFFF_FFFF)
+                        held_data.data & ((register.MASK >> 32 * word) & 0xFFFF_FFFF)
                     )
 
     def _elaborate_reads(self, m):

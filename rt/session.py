@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hw.regs.descriptor import FailureMode
+from hw.regs.registers import RING_SIZES, StreamConfig
 
 from .context import COMPLETIONS, Context, release
 from .copy import check_array
@@ -20,7 +21,7 @@ from .errors import InvalidParameter, MemoryExhausted, NoStream, WrongContext
 from .event import Event
 from .finish import finish
 from .kernel.kernel import Kernel, check_binary
-from .memory import Allocation, Buffer, Pool, check_dtype, check_shape
+from .memory import ALIGNMENT, Allocation, Buffer, Pool, check_dtype, check_shape
 from .queue import Queue
 from .ring import CompletionRing
 from .stream import LONGEST, Stream, check_timeout
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from .device import Device
 
 __all__ = ["Session"]
-
-RING_LIMITS = (1, 12)
-
 
 class Session(Context):
     """A context of the device with its own memory, streams and events. Made by `Device.session`.
@@ -50,9 +48,9 @@ class Session(Context):
         super().__init__(device, context)
         self._kernels: dict[bytes, Kernel] = {}
         for name, size in (("device_bytes", device_bytes), ("host_bytes", host_bytes)):
-            if size < 1 or size % 64:
+            if size < 1 or size % ALIGNMENT:
                 raise InvalidParameter(
-                    f"{name} is {size}; it must be a multiple of 64, at least 64"
+                    f"{name} is {size}; it must be a multiple of {ALIGNMENT}, at least {ALIGNMENT}"
                 )
         with ExitStack() as undo:
             self._memory = Allocation(device.device_pool, device_bytes)
@@ -92,9 +90,12 @@ class Session(Context):
         depth: tasks that can be pending before a submission waits; a power of two.
         """
         self.check()
-        if not 0 <= priority <= 7:
-            raise InvalidParameter(f"the priority is {priority}; it must lie within 0 … 7")
-        low, high = (1 << limit for limit in RING_LIMITS)
+        low, high = StreamConfig.priority.limits
+        if not low <= priority <= high:
+            raise InvalidParameter(
+                f"the priority is {priority}; it must lie within {low} … {high}"
+            )
+        low, high = 1 << RING_SIZES[0], 1 << RING_SIZES[-1]
         if not low <= depth <= high or depth & (depth - 1):
             raise InvalidParameter(
                 f"the depth is {depth}; it must be a power of two within {low} … {high}"
@@ -189,11 +190,11 @@ class Session(Context):
         with stream:
             stream.upload(buffer, array).wait()
 
-    def host_memory(self, size: int, alignment: int = 64) -> Allocation:
+    def host_memory(self, size: int, alignment: int = ALIGNMENT) -> Allocation:
         """Host memory that the device can reach. Waits for copies in flight if it is scarce."""
         return self._allocate(self._staging, size, alignment)
 
-    def _allocate(self, pool: Pool, size: int, alignment: int = 64) -> Allocation:
+    def _allocate(self, pool: Pool, size: int, alignment: int = ALIGNMENT) -> Allocation:
         """Memory of a pool; waits for tasks if what they use is all that is missing."""
         while True:
             self.collect()
@@ -228,10 +229,10 @@ class Session(Context):
     def close(self, *, drain: bool = True) -> None:
         """Ends the session: streams, events, buffers and kernels of it are gone.
 
+        Whatever fails on the way, it is closed; the first error is raised.
+
         drain: wait until everything submitted has ended; a fault that was not raised yet is
             raised after closing.
-
-        Whatever fails on the way, it is closed; the first error is raised.
         """
         if self.closed:
             return

@@ -5,7 +5,6 @@ from amaranth.lib import data
 
 from ..layout import struct
 from ..regs.instruction import INSTRUCTIONS, LOOP_DEPTH, Opcode, Source
-from ..regs.layout import Reserved
 
 __all__ = ["is_legal"]
 
@@ -29,10 +28,7 @@ def is_legal(word, depth):
 
 def _reserved(layout):
     """The bits of a layout that must be zero."""
-    return sum(
-        ((1 << field.width) - 1) << field.offset
-        for field in layout.FIELDS if isinstance(field, Reserved)
-    )  # fmt: skip
+    return ((1 << layout.WIDTH) - 1) ^ layout.MASK
 
 
 def _fits(opcode, word, depth):

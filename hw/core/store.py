@@ -8,7 +8,6 @@ from amaranth.lib.wiring import Out, connect, flipped
 from ..interface import Status, WritePort, access_cause
 from ..regs.fault import FaultCause
 from ..regs.instruction import ChannelRecord, Opcode, OutputFormat, Store
-from ..regs.layout import Reserved
 from .memory import READ_LATENCY
 from .operation import LOCAL_BITS, LocalRead, Operation, UnitSignature
 from .requantise import REQUANTISE_LATENCY, Processing, Requantise
@@ -60,7 +59,7 @@ class StoreUnit(wiring.Component):
 
     def __init__(self, config):
         self.config = config
-        self.table_words = -(-16 * config.columns // config.word_bytes)
+        self.table_words = -(-ChannelRecord.BYTES * config.columns // config.word_bytes)
         super().__init__({
             **UnitSignature().members,
             "table": Out(LocalRead(config.scratchpad_words, config.word_bytes * 8)),
@@ -205,11 +204,9 @@ class StoreUnit(wiring.Component):
     def _read_table(self, m, table, word_read, begins):
         """Takes the words into `table`; returns when the last is taken, and if one is wrong."""
         width = self.config.word_bytes * 8
-        used = 0
-        for c in range(self.config.columns):
-            for field in ChannelRecord.FIELDS:
-                if not isinstance(field, Reserved):
-                    used |= ((1 << field.width) - 1) << (c * ChannelRecord.WIDTH + field.offset)
+        used = sum(
+            ChannelRecord.MASK << c * ChannelRecord.WIDTH for c in range(self.config.columns)
+        )
         arriving = Signal(READ_LATENCY)
         index = Signal(range(self.table_words + 1))
         done = Signal()

@@ -8,7 +8,7 @@ class NpuError(Exception):
 
 
 class ConfigError(NpuError, ValueError):
-    """A size of an `NpuConfig`, or the name of a preset, that no NPU can have."""
+    """A size, name or setting with which no NPU, board or recording can be made."""
 
 
 class EncodingError(NpuError, ValueError):

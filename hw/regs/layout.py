@@ -164,6 +164,8 @@ class Layout:
     """Bytes of the whole word."""
     FIELDS: ClassVar[tuple[Field, ...]]
     """The fields, least significant first."""
+    MASK: ClassVar[int]
+    """The bits that have a meaning."""
 
     def __init_subclass__(cls, *, width: int | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -177,6 +179,11 @@ class Layout:
         cls.FIELDS = fields
         cls.WIDTH = offset if width is None else width
         cls.BYTES = (cls.WIDTH + 7) // 8
+        cls.MASK = sum(
+            ((1 << field.bits) - 1) << field.offset
+            for field in fields
+            if not isinstance(field, Reserved)
+        )
 
     def __init__(self, **values: Any) -> None:
         known = [field.name for field in self.FIELDS]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from .layout import Layout
 
 if TYPE_CHECKING:
-    from hw.config import NpuConfig
+    from ..config import NpuConfig
 
 __all__ = ["Access", "Block", "Register"]
 

@@ -8,11 +8,14 @@ from .layout import Field, Reserved
 from .register import Access, Block, Register
 
 __all__ = [
-    "ArgsBase", "Doorbell", "Head", "RingBase", "STREAM", "StreamCommand", "StreamConfig",
-    "StreamState", "StreamStatus", "StreamTask", "StreamWait", "Tail",
+    "ArgsBase", "Doorbell", "Head", "RING_SIZES", "RingBase", "STREAM", "StreamCommand",
+    "StreamConfig", "StreamState", "StreamStatus", "StreamTask", "StreamWait", "Tail",
 ]  # fmt: skip
 
 RO, RW, WO = Access.RO, Access.RW, Access.WO
+
+RING_SIZES = range(1, 13)
+"""Sizes that a ring of entries may have, as powers of two."""
 
 
 class StreamState(Code):

@@ -8,14 +8,11 @@ from ..interface import Head, WaiterSignature
 from ..layout import struct
 from ..regs.descriptor import EventWord, TaskType
 from ..regs.fault import FaultCause
-from ..regs.registers import StreamConfig, StreamState
+from ..regs.registers import RING_SIZES, StreamConfig, StreamState
 from .control import Refusal
 from .lane import Assignment
 
 __all__ = ["Halt", "Kind", "Offer", "RingControl", "StreamLifecycle", "StreamSignature"]
-
-SIZES = range(1, 13)
-"""Sizes that a ring may have, as powers of two."""
 
 
 class Kind(enum.Enum, shape=2):
@@ -154,7 +151,7 @@ class StreamLifecycle(wiring.Component):
             ordered.eq(registers.start & ~registers.abort & (state == StreamState.DISABLED)),
             possible.eq(
                 (wanted.context < self.config.contexts)
-                & (wanted.size >= SIZES[0]) & (wanted.size <= SIZES[-1])
+                & (wanted.size >= RING_SIZES[0]) & (wanted.size <= RING_SIZES[-1])
             ),
             ring.start.eq(ordered & possible),
             ring.active.eq(state == StreamState.ACTIVE),

@@ -9,7 +9,7 @@ from amaranth.sim import Simulator
 
 from hw.axi import Response
 from hw.config import NpuConfig
-from hw.csr import Csr, mask, member_name, register_name
+from hw.csr import Csr, member_name, register_name
 from hw.regs.capability import capabilities
 from hw.regs.register import Access
 from hw.regs.registers import (
@@ -180,7 +180,7 @@ def test_random_accesses_agree_with_the_model():
                 shown = rng.getrandbits(register.WIDTH)
                 ctx.set(port.value.as_value(), shown)
             if access is Access.W1C and rng.random() < 0.8:
-                raised = rng.getrandbits(register.WIDTH) & mask(register)
+                raised = rng.getrandbits(register.WIDTH) & register.MASK
                 ctx.set(port.set.as_value(), raised)
                 await ctx.tick()
                 ctx.set(port.set.as_value(), 0)
@@ -197,7 +197,7 @@ def test_random_accesses_agree_with_the_model():
                     ctx, csr.control, address, value, strb=strb, prot=prot, wait=wait
                 )
                 assert response == (OKAY if allowed else SLVERR), register
-                written = (value << shift) & mask(register)
+                written = (value << shift) & register.MASK
                 if allowed and access is Access.RW:
                     model[key] = model[key] & ~(0xFFFF_FFFF << shift) | written
                 if allowed and access is Access.W1C:

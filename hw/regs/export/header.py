@@ -13,7 +13,6 @@ from .common import FORMATS, NUMBERS, enumerations, paragraph, resets
 
 __all__ = ["c_header"]
 
-
 Part = tuple[int, int, Field]
 """First bit, number of bits and field of a piece of a word."""
 

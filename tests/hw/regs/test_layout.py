@@ -147,6 +147,10 @@ def test_more_bits_than_the_width_are_a_mistake():
             field = Field(9, "Too wide.")
 
 
+def test_the_mask_leaves_reserved_bits_and_padding_out():
+    assert Sample.MASK == 0xF_FFFF_0FF_FFFF
+
+
 def test_names_in_snake_case():
     assert [snake_case(name) for name in ("Sqe", "RingBase", "FaultStartPc")] == [
         "sqe", "ring_base", "fault_start_pc",
