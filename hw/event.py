@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from .arbiter import Arbiter
 from .interface import WaiterSignature
 from .layout import struct
-from .regs.descriptor import GENERATION_BITS, EventWord
+from .regs.descriptor import GENERATION_BITS, SLOT_BITS, EventWord
 
 __all__ = ["EventState", "EventUnit"]
 
@@ -46,8 +46,8 @@ class EventUnit(wiring.Component):
     register: from the control register, of slots that exist; waits while `records` is valid.
     waiters: heads of the streams.
     cycle: now.
-    select: slot that `selected` shows one cycle later; 0 for one that does not
-        exist. A record is seen there from two cycles after it was taken.
+    select: slot that `selected` shows one cycle later; 0 for one that does not exist. A record is
+        seen there from two cycles after it was taken.
     recorded: pulses in the cycle in which a record is taken; record: which.
     """
 
@@ -58,7 +58,7 @@ class EventUnit(wiring.Component):
             "register": In(stream.Signature(struct(EventWord))),
             "waiters": In(WaiterSignature()).array(config.streams),
             "cycle": In(64),
-            "select": In(12),
+            "select": In(SLOT_BITS),
             "selected": Out(EventState),
             "recorded": Out(1),
             "record": Out(struct(EventWord)),

@@ -6,17 +6,17 @@ client never sees IDs, 4 KiB borders (its bursts respect `NpuConfig.burst_bytes`
 others. Engines take tasks from the scheduler through `EngineSignature`.
 """
 
-from amaranth import Mux, unsigned
+from amaranth import Mux
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import ADDRESS_BITS
 from .layout import struct
-from .regs.descriptor import EventWord, Sqe
+from .regs.descriptor import GENERATION_BITS, Completion, EventWord, Sqe
 from .regs.fault import FaultCause
 
 __all__ = [
-    "ArgumentPort", "BurstRequest", "CreditSignature", "DISPATCHES", "EngineSignature",
+    "ArgumentPort", "BurstRequest", "CreditSignature", "DELTAS", "DISPATCHES", "EngineSignature",
     "FaultEvent", "FaultSignature", "Head", "ReadPort", "Report", "Retirement", "Status", "Task",
     "WaiterSignature", "WritePort", "WriteResponse", "access_cause", "read_beat", "write_beat",
 ]  # fmt: skip
@@ -231,6 +231,10 @@ class WaiterSignature(wiring.Signature):
         })  # fmt: skip
 
 
+DELTAS = data.ArrayLayout(Completion.counters.width, Completion.counters.count)
+"""What the PMU's counters have added in a task."""
+
+
 class Retirement(data.Struct):
     """A task that has ended, for the completion writer.
 
@@ -246,10 +250,10 @@ class Retirement(data.Struct):
     start: 64
     end: 64
     completion: 1
-    counters: data.ArrayLayout(unsigned(32), 8)
+    counters: DELTAS
     timed: 1
     address: ADDRESS_BITS
-    generation: 20
+    generation: GENERATION_BITS
     timestamp: 64
 
 

@@ -4,15 +4,14 @@ from amaranth import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from .interface import DELTAS
 from .regs.pmu import PmuEvent
 from .regs.registers import PmuValue
 
-__all__ = ["AMOUNT_BITS", "DELTA_BITS", "Pmu", "event_codes"]
+__all__ = ["AMOUNT_BITS", "Pmu", "event_codes"]
 
 AMOUNT_BITS = 17
 """Bits of what one event may add in a cycle."""
-DELTA_BITS = 32
-"""Bits of a difference between two readings of a counter."""
 
 
 def event_codes(config):
@@ -73,7 +72,7 @@ class Pmu(wiring.Component):
             "snapshot_cycle": Out(64),
             "starts": In(engines),
             "ends": In(engines),
-            "deltas": Out(data.ArrayLayout(data.ArrayLayout(DELTA_BITS, config.counters), engines)),
+            "deltas": Out(data.ArrayLayout(DELTAS, engines)),
         })  # fmt: skip
 
     def elaborate(self, platform):
@@ -107,9 +106,8 @@ class Pmu(wiring.Component):
 
     def _measure(self, m, engine, counters, amounts):
         """Differences of one engine's task: of where the counters stood, or as they were kept."""
-        layout = data.ArrayLayout(DELTA_BITS, self.config.counters)
-        mark = Signal(layout, name=f"mark{engine}")
-        kept = Signal(layout, name=f"kept{engine}")
+        mark = Signal(DELTAS, name=f"mark{engine}")
+        kept = Signal(DELTAS, name=f"kept{engine}")
         over = Signal(name=f"over{engine}")
         starts, ends, delta = self.starts[engine], self.ends[engine], self.deltas[engine]
         with m.If(ends):

@@ -46,11 +46,16 @@ def _allowed(m, config, right, request, windows, last):
 class Admission(wiring.Component):
     """Takes requests, checks them, issues the allowed ones and starts a new epoch at an abort.
 
+    Parameters
+    ----------
+    config: sizes. right: what windows must allow: a field of `Window`.
+
     Members
     -------
-    requests, windows, abort, issued, idle: as in the guards.
+    requests, windows, abort, issued: as in the guards.
     address: AR or AW, one cycle after the request was taken.
-    admitted: pulse: the request is taken in this cycle, as `admission` says.
+    admitted: pulse: the request is taken in this cycle, as `burst` says, whose layout is
+        `admission`.
     full: nothing more can be taken. empty: nothing is in flight.
     expected: epoch of the answers that are in flight. draining: they are to be swallowed.
     """

@@ -11,12 +11,12 @@ from ..crc import Crc32
 from ..interface import ReadPort, Status, access_cause
 from ..layout import struct
 from ..regs.fault import FaultCause
-from ..regs.instruction import ISA_VERSION, KERNEL_MAGIC, KernelHeader
+from ..regs.instruction import ISA_VERSION, KERNEL_MAGIC, Instruction, KernelHeader
 from ..regs.layout import Reserved
 
 __all__ = ["Hint", "Kernel", "KernelFetch"]
 
-WORD_BYTES = 16
+WORD_BYTES = Instruction.BYTES
 
 
 class Kernel(data.Struct):

@@ -28,14 +28,15 @@ class Operation(data.Struct):
 
 
 class TokenPort(wiring.Signature):
-    """Tokens between two neighbouring units, seen from one of them."""
+    """Tokens between two neighbouring units, seen from one of them.
+
+    available: a token waits for this unit.
+    take: pulse: it is taken; only while `available`.
+    give: pulse: one more for the neighbour.
+    """
 
     def __init__(self):
-        super().__init__({
-            "available": In(1),  # a token waits for this unit
-            "take": Out(1),  # pulse: it is taken; only while available
-            "give": Out(1),  # pulse: one more for the neighbour
-        })  # fmt: skip
+        super().__init__({"available": In(1), "take": Out(1), "give": Out(1)})
 
 
 class UnitSignature(wiring.Signature):

@@ -6,10 +6,11 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import ADDRESS_BITS
 from ..interface import DISPATCHES, CreditSignature
+from ..regs.registers import CompletionHead
 
 __all__ = ["CompletionRing", "CompletionSignature"]
 
-INDEX_BITS = 32
+INDEX_BITS = CompletionHead.head.width
 
 
 class CompletionSignature(wiring.Signature):

@@ -9,11 +9,12 @@ from ..interface import Head
 from ..layout import struct
 from ..regs.descriptor import Arguments, Sqe
 from ..regs.fault import FaultCause
+from ..regs.registers import Doorbell
 
 __all__ = ["EntrySource", "FetchSignature", "RingSignature", "Staging", "Verdict"]
 
 SQE_BITS = Sqe.WIDTH
-INDEX_BITS = 32
+INDEX_BITS = Doorbell.tail.width
 
 
 class RingSignature(wiring.Signature):

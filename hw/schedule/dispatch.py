@@ -5,12 +5,13 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..arbiter import Arbiter
+from ..regs.registers import StreamConfig
 from .lane import Assignment
 from .lifecycle import Offer
 
 __all__ = ["PRIORITIES", "Dispatcher"]
 
-PRIORITIES = 8
+PRIORITIES = 1 << StreamConfig.priority.width
 
 
 class Dispatcher(wiring.Component):

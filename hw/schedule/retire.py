@@ -1,11 +1,11 @@
 """Retires tasks: records their events and sends their completions."""
 
-from amaranth import Array, Module, Signal, unsigned
+from amaranth import Array, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..arbiter import Arbiter
-from ..interface import Retirement
+from ..interface import DELTAS, Retirement
 from ..layout import struct
 from ..regs.descriptor import EventWord
 from ..regs.fault import FaultCause, FaultUnit
@@ -43,7 +43,7 @@ class Retirer(wiring.Component):
             "outcomes": In(stream.Signature(Outcome)).array(engines + 1),
             "room": In(config.contexts),
             "cycle": In(64),
-            "deltas": In(data.ArrayLayout(data.ArrayLayout(unsigned(32), 8), engines)),
+            "deltas": In(data.ArrayLayout(DELTAS, engines)),
             "records": Out(stream.Signature(struct(EventWord))),
             "retirements": Out(stream.Signature(Retirement)),
             "retired": Out(config.streams),

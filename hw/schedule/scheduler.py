@@ -1,11 +1,12 @@
 """Chooses among the streams, hands tasks to the engines, retires them."""
 
-from amaranth import Array, Cat, Module, unsigned
+from amaranth import Array, Cat, Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..arbiter import Arbiter
 from ..interface import (
+    DELTAS,
     DISPATCHES,
     CreditSignature,
     EngineSignature,
@@ -90,7 +91,7 @@ class Scheduler(wiring.Component):
             "cycle": In(64),
             "watchdog": In(32),
             "marks": Out(engines),
-            "deltas": In(data.ArrayLayout(data.ArrayLayout(unsigned(32), 8), engines)),
+            "deltas": In(data.ArrayLayout(DELTAS, engines)),
             "faults": Out(FaultEvent).array(engines),
             "outside": In(FaultEvent),
             "busy": Out(engines),
