@@ -20,10 +20,10 @@ from hw.regs.registers import (
     StreamWait,
 )
 
-from .driver import Driver
+from .driver import EVERY_CAUSE, Driver
 from .errors import DeviceFault, FaultRecord, NoContext, WaitTimeout
 from .event import Record
-from .ring import CompletionRing
+from .ring import INDEXES, CompletionRing
 from .transport import Reason
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Context", "release"]
 
-INDEX = 1 << 32
 COMPLETIONS = 6
 """Entries of the completion ring, as a power of two."""
 QUIET = 50_000
@@ -64,11 +63,10 @@ class Context:
         """Starts completions, at that address, and interrupts."""
         driver = self.device.driver
         self._ring = CompletionRing(driver.transport, ring, COMPLETIONS)
-        every = dict(completion=1, fault=1, full=1, stopped=1)
         driver.write(
             CompletionBase(address=ring), CompletionConfig(size=COMPLETIONS),
-            CompletionCommand(restart=1), FaultClear(clear=1), InterruptStatus(**every),
-            InterruptEnable(**every), index=self.context,
+            CompletionCommand(restart=1), FaultClear(clear=1), InterruptStatus(**EVERY_CAUSE),
+            InterruptEnable(**EVERY_CAUSE), index=self.context,
         )  # fmt: skip
 
     # ----------------------------------------------------------------------------------- waiting
@@ -156,7 +154,7 @@ class Context:
                 self._inspect(entry)
         if self._ring.head - self._acknowledged >= self._ring.entries // 2:
             self._acknowledged = self._ring.head
-            head = CompletionHead(head=self._ring.head % INDEX)
+            head = CompletionHead(head=self._ring.head % INDEXES)
             self.device.driver.write(head, index=self.context)
 
     def check(self) -> None:

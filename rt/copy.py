@@ -152,7 +152,10 @@ class Copies(ABC):
                 "use parts of equal size"
             )
         if abs(destination.address - source.address) < source.nbytes:
-            raise InvalidParameter(f"source and destination overlap: {source}, {destination}")
+            raise InvalidParameter(
+                f"source and destination overlap: {source}, {destination}; copy through another "
+                "buffer"
+            )
         payload = CopyPayload(
             source=source.address, destination=destination.address, row_bytes=source.nbytes
         )

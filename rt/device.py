@@ -23,6 +23,8 @@ from .transport import Transport
 __all__ = ["Device"]
 
 PAGE = 4096
+POLL = 64
+"""Cycles from one look at an abort that was left behind to the next."""
 
 
 class Device:
@@ -76,11 +78,15 @@ class Device:
         if self.driver.stream_state(number) is StreamState.DISABLED:
             return
         self.driver.write(StreamCommand(abort=1), index=number)
-        end = transport.now() + self.patience
+        start = transport.now()
         while self.driver.stream_state(number) is not StreamState.DISABLED:
-            if transport.now() >= end:
-                raise WaitTimeout(f"stream {number} has not ended its abort; reset the device")
-            transport.run_until(interrupt=False, cycle=transport.now() + 64)
+            waited = transport.now() - start
+            if waited >= self.patience:
+                raise WaitTimeout(
+                    f"stream {number}: waited {waited} cycles (limit {self.patience}) for the end "
+                    "of its abort; reset the device"
+                )
+            transport.run_until(interrupt=False, cycle=transport.now() + POLL)
 
     @property
     def config(self) -> NpuConfig:

@@ -40,13 +40,15 @@ from hw.regs.registers import (
 from .errors import FaultRecord, IncompatibleDevice
 from .transport import Operation, Read, Transport, Write
 
-__all__ = ["Driver"]
+__all__ = ["EVERY_CAUSE", "Driver"]
 
 R = TypeVar("R", bound=Register)
 
 BLOCKS: dict[type[Register], Block] = {
     register: block for block in REGISTER_MAP for register in block
 }
+EVERY_CAUSE = dict(completion=1, fault=1, full=1, stopped=1)
+"""All interrupt causes of a context."""
 FAULT_REGISTERS: tuple[type[Register], ...] = (
     FaultStatus, FaultTask, FaultTime, FaultAddress, FaultStartPc, FaultPc,
     FaultInstructionLow, FaultInstructionHigh, FaultState,
@@ -148,8 +150,7 @@ class Driver:
 
     def mute(self, context: int) -> None:
         """No cause of the context raises the interrupt line any more."""
-        everything = InterruptStatus(completion=1, fault=1, full=1, stopped=1)
-        self.write(InterruptEnable(), everything, index=context)
+        self.write(InterruptEnable(), InterruptStatus(**EVERY_CAUSE), index=context)
 
     def engine_name(self, number: int) -> str:
         """Name of an engine by its number in fault records and completion entries."""

@@ -14,9 +14,8 @@ from hw.regs.fault import FaultCause
 __all__ = [
     "AclError", "ConfigError", "DeviceFault", "EncodingError", "FaultRecord",
     "IncompatibleDevice", "InvalidHandle", "InvalidParameter", "KernelError", "MemoryExhausted",
-    "NoContext",
-    "NoEvent", "NoStream", "NoTimestamp", "NpuError", "StreamAborted", "TransportError",
-    "Unsupported", "WaitTimeout", "WrongContext",
+    "NoContext", "NoEvent", "NoStream", "NoTimestamp", "NpuError", "StreamAborted",
+    "TransportError", "Unsupported", "WaitTimeout", "WrongContext",
 ]  # fmt: skip
 
 
@@ -194,12 +193,12 @@ class FaultRecord:
 
 
 class DeviceFault(AclError):
-    """A task failed on the device. It stays with its session until the session is closed.
+    """A task failed on the device. It stays with its session until `Session.recover`.
 
     `record` is the first fault of the session's context.
     """
 
-    def __init__(self, record: FaultRecord, remedy: str = "close the session") -> None:
+    def __init__(self, record: FaultRecord, remedy: str) -> None:
         super().__init__(f"{record} To recover, {remedy}.")
         self.record = record
         self.code = FAULT_CODES.get(record.cause, AclError.code)

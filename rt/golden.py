@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hw.regs.instruction import ChannelRecord, Store
+from hw.regs.layout import Field
+
 from .errors import InvalidParameter
 
-__all__ = ["add_bias", "matmul", "requantise"]
+__all__ = ["add_bias", "integers", "matmul", "requantise"]
 
 Int8 = npt.NDArray[np.int8]
 Int32 = npt.NDArray[np.int32]
@@ -27,7 +30,9 @@ def _checked(name: str, array: npt.ArrayLike, dtype: type[np.integer[Any]]) -> n
     return result
 
 
-def _within(name: str, values: npt.ArrayLike, low: int, high: int) -> npt.NDArray[np.int64]:
+def integers(name: str, values: npt.ArrayLike, field: Field) -> npt.NDArray[np.int64]:
+    """`values` as int64; raises unless they are integers that fit the field."""
+    low, high = field.limits
     result = np.asarray(values)
     if not np.issubdtype(result.dtype, np.integer):
         raise InvalidParameter(f"{name} has dtype {result.dtype}; it must be of integers")
@@ -65,7 +70,7 @@ def add_bias(sums: npt.ArrayLike, bias: npt.ArrayLike) -> Int32:
     bias: int32, N.
     """
     total = _checked("sums", sums, np.int32).astype(np.int64)
-    return (total + _within("bias", bias, -(1 << 31), (1 << 31) - 1)).astype(np.int32)
+    return (total + integers("bias", bias, ChannelRecord.bias)).astype(np.int32)
 
 
 def requantise(
@@ -90,15 +95,15 @@ def requantise(
     zero_point, low, high: int8.
     """
     total = _checked("sums", sums, np.int32).astype(np.int64)
-    total = total + _within("bias", bias, -(1 << 31), (1 << 31) - 1)
-    bits = _within("shift", shift, 0, 63)
+    total = total + integers("bias", bias, ChannelRecord.bias)
+    bits = integers("shift", shift, ChannelRecord.shift)
     zero, least, greatest = (
-        int(_within(name, value, -128, 127))
-        for name, value in (("zero_point", zero_point), ("low", low), ("high", high))
+        int(integers(field.name, value, field))
+        for field, value in ((Store.zero_point, zero_point), (Store.low, low), (Store.high, high))
     )
     if least > greatest:
         raise InvalidParameter(f"low is {least}, more than high, which is {greatest}")
-    product = total * _within("multiplier", multiplier, 0, (1 << 31) - 1)
+    product = total * integers("multiplier", multiplier, ChannelRecord.multiplier)
     quotient = product >> bits
     rest = product & ~(np.int64(-1) << bits)
     half = np.where(bits > 0, np.int64(1) << np.maximum(bits - 1, 0), np.iinfo(np.int64).max)

@@ -12,6 +12,7 @@ from hw.regs.instruction import ChannelRecord, OutputFormat
 
 from .copy import check_array
 from .errors import InvalidParameter
+from .golden import integers
 from .kernel.gemm import GemmShape, gemm_kernel, greatest_columns
 from .memory import Buffer
 from .session import Session
@@ -58,27 +59,17 @@ def channel_table(
     if channels < 1:
         raise InvalidParameter(f"the table is for {channels} channels; it must be at least 1")
     records = np.zeros(channels, FIELDS)
-    limits = {"bias": (-(1 << 31), (1 << 31) - 1), "multiplier": (0, (1 << 31) - 1),
-              "shift": (0, 63)}  # fmt: skip
-    for name, given in (
-        ("bias", 0 if bias is None else bias),
-        ("multiplier", 1 if multiplier is None else multiplier),
-        ("shift", 0 if shift is None else shift),
+    for field, given in (
+        (ChannelRecord.bias, 0 if bias is None else bias),
+        (ChannelRecord.multiplier, 1 if multiplier is None else multiplier),
+        (ChannelRecord.shift, 0 if shift is None else shift),
     ):
         values = np.asarray(given)
-        low, high = limits[name]
         if values.ndim > 1 or values.size not in (1, channels):
             raise InvalidParameter(
-                f"{name} has shape {values.shape}; it takes one element or {channels}"
+                f"{field.name} has shape {values.shape}; it takes one element or {channels}"
             )
-        if not np.issubdtype(values.dtype, np.integer):
-            raise InvalidParameter(f"{name} has dtype {values.dtype}; it must be of integers")
-        if values.min() < low or values.max() > high:
-            raise InvalidParameter(
-                f"{name} lies within {values.min()} … {values.max()}; "
-                f"it must lie within {low} … {high}"
-            )
-        records[name] = values
+        records[field.name] = integers(field.name, values, field)
     return records.view(np.uint8)
 
 

@@ -19,7 +19,7 @@ from hw.regs.registers import (
 )
 
 from .errors import InvalidHandle
-from .ring import SubmissionRing
+from .ring import INDEXES, SubmissionRing
 from .task import Task
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Queue"]
 
-INDEX = 1 << 32
 UNREADABLE = (
     FaultCause.CHECKSUM, FaultCause.ACCESS_VIOLATION, FaultCause.BUS_SLAVE_ERROR,
     FaultCause.BUS_DECODE_ERROR,
@@ -81,7 +80,9 @@ class Queue:
             context=session.context,
             overflow=int(overflow),
         )
-        self._memory = session.host_memory(SubmissionRing.size_bytes(log2), alignment=128)
+        self._memory = session.host_memory(
+            SubmissionRing.size_bytes(log2), SubmissionRing.ALIGNMENT
+        )
         self._ring = SubmissionRing(self._driver.transport, self._memory.address, log2)
         self._origin = 0  # index at which the device's count started
         self._tail = 0
@@ -137,7 +138,7 @@ class Queue:
         first = self._tail - len(entries) - self._origin
         self._unsent.clear()
         self._ring.write_entries(first, entries)
-        self._driver.write(Doorbell(tail=(self._tail - self._origin) % INDEX), index=self.number)
+        self._driver.write(Doorbell(tail=(self._tail - self._origin) % INDEXES), index=self.number)
 
     def flush(self) -> None:
         """Announces everything submitted so far, waits of the stream included."""
@@ -159,8 +160,8 @@ class Queue:
 
     def device_ended(self) -> int:
         """How many of its tasks have ended, as the device counts at this moment."""
-        known = (self.ended - self._origin) % INDEX
-        return self.ended + (self._driver.read(Head, self.number).head - known) % INDEX
+        known = (self.ended - self._origin) % INDEXES
+        return self.ended + (self._driver.read(Head, self.number).head - known) % INDEXES
 
     def completed(self, entry: Completion) -> bool:
         """A completion entry: its task has ended, and all before it.

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hw.regs.descriptor import Arguments, Completion, Sqe, seal
+from hw.regs.registers import Doorbell
 
 from .transport import Transport
 
-__all__ = ["CompletionRing", "SubmissionRing"]
+__all__ = ["INDEXES", "CompletionRing", "SubmissionRing"]
 
-ENTRY = 64
-BLOCK = 128
+INDEXES = 1 << Doorbell.tail.width
+"""Registers show indices of rings modulo this."""
+ENTRY = Sqe.BYTES
+assert Completion.BYTES == ENTRY
+BLOCK = Arguments.BYTES
 
 
 class SubmissionRing:
@@ -20,9 +24,11 @@ class SubmissionRing:
     Parameters
     ----------
     transport: link to host memory.
-    address: of the memory, `size_bytes(log2)` bytes, aligned to 128.
+    address: of the memory, `size_bytes(log2)` bytes, aligned to `ALIGNMENT`.
     log2: entries, as a power of two.
     """
+
+    ALIGNMENT = BLOCK
 
     def __init__(self, transport: Transport, address: int, log2: int) -> None:
         self._transport = transport

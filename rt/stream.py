@@ -13,6 +13,7 @@ from hw.regs.descriptor import (
     KernelPayload,
     Sqe,
     TaskType,
+    TimedRecord,
     ValuePayload,
 )
 from hw.regs.registers import EventRecord
@@ -127,7 +128,7 @@ class Stream(Queue, Copies):
                 )
                 return
         self.prepare()
-        cell = self.session.host_memory(64) if event.timing else None
+        cell = self.session.host_memory(TimedRecord.BYTES) if event.timing else None
         try:
             record = device.events.record(self._slot(event), self)
         except BaseException:

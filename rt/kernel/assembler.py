@@ -13,11 +13,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 
+from hw.regs.descriptor import Arguments
 from hw.regs.errors import EncodingError
 from hw.regs.instruction import (
     INSTRUCTIONS,
     ISA_VERSION,
     KERNEL_MAGIC,
+    Instruction,
     KernelHeader,
     Opcode,
 )
@@ -27,12 +29,12 @@ from ..errors import KernelError
 
 __all__ = ["assemble", "decode", "decode_word", "disassemble", "encode", "format_instruction"]
 
-WORD_BYTES = 16
+WORD_BYTES = Instruction.BYTES
 REGISTER_FIELDS = ("register", "memory", "local", "activations", "weights", "accumulators")
 ARGUMENTS = (
-    *(f"input{n}" for n in range(8)),
-    *(f"output{n}" for n in range(4)),
-    *(f"scalar{n}" for n in range(4)),
+    *(f"input{n}" for n in range(Arguments.inputs.count)),
+    *(f"output{n}" for n in range(Arguments.outputs.count)),
+    *(f"scalar{n}" for n in range(Arguments.scalars.count)),
 )
 
 
@@ -41,8 +43,7 @@ def encode(instructions: Iterable[Layout], fingerprint: int) -> bytes:
     code = b"".join(instruction.to_bytes() for instruction in instructions)
     if not code:
         raise KernelError("a kernel has 0 instructions; it needs at least END")
-    header = KernelHeader(fingerprint=fingerprint, code_bytes=len(code), crc=zlib.crc32(code))
-    return header.to_bytes() + code
+    return _binary(code, fingerprint)
 
 
 def decode(binary: bytes) -> tuple[KernelHeader, list[int]]:
@@ -135,7 +136,7 @@ def assemble(text: str, fingerprint: int | None = None) -> bytes:
             if words[0] == ".fingerprint":
                 fingerprint = _number(_single(words), 32)
             elif words[0] == ".word":
-                code += _number(_single(words), 128).to_bytes(WORD_BYTES, "little")
+                code += _number(_single(words), Instruction.WIDTH).to_bytes(WORD_BYTES, "little")
             else:
                 code += _instruction(words).to_bytes()
         except EncodingError as error:
@@ -144,10 +145,13 @@ def assemble(text: str, fingerprint: int | None = None) -> bytes:
         raise KernelError("the text has no .fingerprint line and no configuration was given")
     if not code:
         raise KernelError("the text has 0 instructions; a kernel needs at least END")
-    header = KernelHeader(
-        fingerprint=fingerprint, code_bytes=len(code), crc=zlib.crc32(bytes(code))
-    )
-    return header.to_bytes() + bytes(code)
+    return _binary(bytes(code), fingerprint)
+
+
+def _binary(code: bytes, fingerprint: int) -> bytes:
+    """The code behind its header."""
+    header = KernelHeader(fingerprint=fingerprint, code_bytes=len(code), crc=zlib.crc32(code))
+    return header.to_bytes() + code
 
 
 def _operands(layout: type[Layout]) -> Iterator[Field]:

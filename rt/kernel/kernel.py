@@ -6,7 +6,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from hw.config import NpuConfig
-from hw.regs.instruction import ISA_VERSION, KERNEL_MAGIC, KernelHeader
+from hw.regs.instruction import ISA_VERSION, KERNEL_MAGIC, Instruction, KernelHeader
 
 from ..errors import InvalidHandle, InvalidParameter, WrongContext
 from ..memory import Allocation
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Kernel", "check_binary"]
 
-INSTRUCTION_BYTES = 16
+INSTRUCTION_BYTES = Instruction.BYTES
 
 
 def check_binary(binary: bytes, config: NpuConfig) -> KernelHeader:

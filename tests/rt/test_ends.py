@@ -119,7 +119,7 @@ def test_a_stream_that_does_not_open_gives_everything_back(device, session, monk
         session.stream()
 
 
-def test_a_buffer_that_is_not_filled_is_freed(device, session, monkeypatch):
+def test_a_buffer_that_is_not_filled_is_freed(device, session):
     stream, before = session.stream(), session._pool.available
     with pytest.raises(WrongContext):
         device.session().buffer(BYTES, stream)

@@ -196,7 +196,7 @@ def test_an_unknown_cause_is_reported_whole():
     record = FaultRecord(cause=99, engine="core0", stream=1, task_id=2, context=3, address=4,
                          access="read", start_pc=0, pc=0, instruction=0, state=0x77,
                          timestamp=5)  # fmt: skip
-    fault = DeviceFault(record)
+    fault = DeviceFault(record, "close the session")
     assert fault.code == 507000
     doing = "(load busy, compute busy, store busy, load waiting, compute waiting, store waiting)"
     for part in ("UNKNOWN_99", "task 2", "context 3", "cycle 5", f"state 0x00000077 {doing}. ",

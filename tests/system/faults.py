@@ -26,21 +26,19 @@ from hw.regs.registers import (
     StreamState,
     StreamStatus,
 )
+from rt.driver import EVERY_CAUSE
 from rt.errors import DeviceFault
 from rt.kernel.assembler import assemble
 from rt.task import Task, TaskState
 from rt.transport import Reason
 
 __all__ = [
-    "EVERY_CAUSE", "bystander", "copy_entry", "fails", "instruction", "kernel_entry", "place_code",
+    "bystander", "copy_entry", "fails", "instruction", "kernel_entry", "place_code",
     "submit", "works",
 ]  # fmt: skip
 
 LIMIT = 4000
 """Cycles within which a fault must interrupt."""
-
-EVERY_CAUSE = dict(completion=1, fault=1, full=1, stopped=1)
-"""All interrupt causes of a context."""
 
 CODES = {
     FaultCause.ILLEGAL_DESCRIPTOR: 507001, FaultCause.CHECKSUM: 507001,
