@@ -12,7 +12,7 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from hw.config import PRESETS, ConfigError, NpuConfig
+from hw.config import ConfigError, NpuConfig
 from hw.regs.export import c_header, markdown, systemrdl
 from hw.regs.registers import REGISTER_MAP
 from rt.errors import (
@@ -39,8 +39,9 @@ from .console import (
     read,
 )
 from .jobs import Row, run_digits, run_gemm
-from .link import ENGINES, SimTransport
+from .link import SimTransport
 from .link import open as open_simulation
+from .options import Engine, Json, Latency, Preset, Seed, Stall, Vcd, Window
 from .timeline import Timeline, print_timeline, write_viewer_setup
 from .wave import WaveError
 
@@ -57,46 +58,11 @@ app.add_typer(run, name="run")
 DIGITS = 1797
 """Images that `npu run digits` has."""
 
-
 BAD_INPUT = (
     ConfigError, EncodingError, InputError, InvalidParameter, KernelError, MemoryExhausted,
     Unsupported, WaveError,
 )  # fmt: skip
 """What the user can mend: exit status 2. Any other failure of the device is 1."""
-
-Preset = Annotated[
-    str, typer.Option(metavar="NAME", help=f"Sizes of the NPU: {', '.join(PRESETS)}.")
-]
-Engine = Annotated[
-    str, typer.Option(metavar="NAME", help=f"What runs the gateware: {', '.join(ENGINES)}.")
-]
-Vcd = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Record a waveform into this file.")
-]
-Window = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PART", help="Record only this part of the run: FIRST:STOP in cycles, or task:ID."
-    ),
-]
-Latency = Annotated[
-    int | None,
-    typer.Option(
-        metavar="CYCLES",
-        help=f"Latency of both memories; otherwise {BoardConfig.device_latency} of the device's "
-        f"and {BoardConfig.host_latency} of the host's.",
-    ),
-]
-Stall = Annotated[
-    int,
-    typer.Option(
-        metavar="N", help="How often, out of 256, memories hold back a handshake for a cycle."
-    ),
-]
-Seed = Annotated[int, typer.Option(metavar="N", help="Seed of what is random: the stalls.")]
-Json = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Also write the figures to this file.")
-]
 
 
 def _version(wanted: bool) -> None:

@@ -249,7 +249,7 @@ def open(
     config = config or NpuConfig.preset(preset)
     recording = None if vcd is None else _recording(vcd, window, config)
     if npu is None:
-        from hw.npu import Npu
+        from hw.npu import Npu  # here, so that commands that simulate nothing start sooner
 
         npu = Npu(config)
     whole = Board(npu, config, board or BoardConfig())

@@ -5,6 +5,7 @@ from amaranth.lib import data, fifo, wiring
 from amaranth.lib.wiring import In
 
 from hw.axi import Burst, Response, Signature
+from hw.config import ADDRESS_BITS
 
 from .storage import Storage
 
@@ -16,8 +17,8 @@ class Injection(data.Struct):
 
     enable: 1
     response: Response
-    first: 40
-    last: 40
+    first: ADDRESS_BITS
+    last: ADDRESS_BITS
 
 
 class Timing:
@@ -127,7 +128,7 @@ class Region(wiring.Component):
 
     def _burst(self):
         return data.StructLayout({
-            "address": 40, "id": self.id_bits, "len": 8, "outside": 1, "due": 32,
+            "address": ADDRESS_BITS, "id": self.id_bits, "len": 8, "outside": 1, "due": 32,
         })  # fmt: skip
 
     def _queue(self, m, name, channel, now, held, delay):

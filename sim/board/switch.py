@@ -6,8 +6,12 @@ from amaranth.lib.wiring import In, Out
 
 from hw.axi import Signature
 from hw.bus.order import WriteOrder
+from hw.config import HOST_BASE
 
 __all__ = ["Switch"]
+
+SIDE_BIT = HOST_BASE.bit_length() - 1
+"""Address bit that tells host memory from device memory."""
 
 
 class Switch(wiring.Component):
@@ -48,7 +52,7 @@ class Switch(wiring.Component):
         m.d.comb += [
             order.i.valid.eq(bus.aw.valid),
             order.i.p.address.eq(bus.aw.p),
-            order.i.p.source.eq(bus.aw.p.addr[39]),
+            order.i.p.source.eq(bus.aw.p.addr[SIDE_BIT]),
             bus.aw.ready.eq(order.i.ready),
             lower.w.p.eq(bus.w.p),
             upper.w.p.eq(bus.w.p),
@@ -64,7 +68,7 @@ class Switch(wiring.Component):
         ids = range(1 << self.id_bits)
         counts = Array(Signal(8, name=f"{name}_outstanding{i}") for i in ids)
         sides = Array(Signal(name=f"{name}_side{i}") for i in ids)
-        side = bus.p.addr[39]
+        side = bus.p.addr[SIDE_BIT]
         free = Signal(name=f"{name}_free")
         count = counts[bus.p.id]
         m.d.comb += [
