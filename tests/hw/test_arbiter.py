@@ -3,9 +3,9 @@
 import random
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.arbiter import Arbiter
+from tests.simulation import simulate
 
 
 @pytest.mark.parametrize(("width", "levels"), [(1, 1), (5, 1), (6, 3)])
@@ -35,7 +35,4 @@ def test_levels_come_first_and_requests_of_a_level_take_turns(width, levels):
                 assert ctx.get(dut.grant) == 0
             await ctx.tick()
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-9)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    simulate(dut, testbench)

@@ -4,9 +4,9 @@ import random
 import zlib
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.crc import Crc32
+from tests.simulation import simulate
 
 
 @pytest.mark.parametrize("data_bytes", [8, 32, 64])
@@ -33,7 +33,4 @@ def test_sums_equal_zlibs_whatever_the_gaps(data_bytes):
                     await ctx.tick()
             assert ctx.get(dut.crc) == zlib.crc32(text)
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-9)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(dut, bench)

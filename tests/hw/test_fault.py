@@ -2,21 +2,13 @@
 
 import random
 
-from amaranth.sim import Simulator
-
 from hw.config import NpuConfig
 from hw.fault import FaultCapture, Supervisor
 from hw.regs.fault import FaultCause
+from tests.simulation import simulate
 
 CONFIG = NpuConfig.preset("tiny", contexts=3)
 SOURCES = 4
-
-
-def simulate(dut, testbench):
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-9)
-    simulator.add_testbench(testbench)
-    simulator.run()
 
 
 def random_event(rng):

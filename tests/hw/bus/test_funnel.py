@@ -3,9 +3,9 @@
 import random
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.bus.funnel import ByteFunnel
+from tests.simulation import simulate
 
 
 @pytest.mark.parametrize(("i_bytes", "o_bytes"), [(8, 8), (8, 4), (4, 16), (16, 16)])
@@ -41,10 +41,7 @@ def test_bytes_come_out_in_order_whatever_the_pieces(i_bytes, o_bytes):
                 queue = b""
             await ctx.tick()
 
-    sim = Simulator(dut)
-    sim.add_clock(1e-9)
-    sim.add_testbench(bench)
-    sim.run()
+    simulate(dut, bench)
 
 
 def test_sustains_a_full_piece_in_and_a_full_word_out_each_cycle():
@@ -62,7 +59,4 @@ def test_sustains_a_full_piece_in_and_a_full_word_out_each_cycle():
             ctx.set(dut.pop, 8)
             await ctx.tick()
 
-    sim = Simulator(dut)
-    sim.add_clock(1e-9)
-    sim.add_testbench(bench)
-    sim.run()
+    simulate(dut, bench)

@@ -4,11 +4,11 @@ import random
 from collections import deque
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.bus.guard import ReadGuard, WriteGuard
 from hw.config import NpuConfig
 from hw.interface import Status
+from tests.simulation import simulate
 
 CONFIG = NpuConfig.preset("tiny")
 WIDTH = CONFIG.data_bytes
@@ -72,16 +72,6 @@ def error_of(address):
 
 
 STATUS = {0: Status.OKAY, 1: Status.OKAY, 2: Status.SLVERR, 3: Status.DECERR}
-
-
-def run(dut, *benches, background=()):
-    sim = Simulator(dut)
-    sim.add_clock(1e-9)
-    for bench in background:
-        sim.add_testbench(bench, background=True)
-    for bench in benches:
-        sim.add_testbench(bench)
-    sim.run()
 
 
 def request(ctx, dut, context, address, count):
@@ -170,7 +160,7 @@ def test_reads_are_checked_annotated_and_in_order_through_aborts(execute):
                     await ctx.tick().until(dut.client.idle)
                     assert not answers
 
-    run(dut, client, background=[bus])
+    simulate(dut, client, background=[bus])
     assert set(epochs) == {0, 1}
 
 
@@ -200,7 +190,7 @@ def test_a_read_is_on_the_bus_after_one_cycle_and_bursts_follow_without_a_bubble
         assert ctx.get(dut.client.idle)
         assert not ctx.get(dut.client.beats.valid)
 
-    run(dut, bench)
+    simulate(dut, bench)
 
 
 def test_outstanding_limits_the_reads_in_flight():
@@ -217,7 +207,7 @@ def test_outstanding_limits_the_reads_in_flight():
             assert not ctx.get(dut.client.requests.ready)
             await ctx.tick()
 
-    run(dut, bench)
+    simulate(dut, bench)
 
 
 def test_a_denied_read_is_answered_from_the_next_cycle_on_and_never_issued():
@@ -238,7 +228,7 @@ def test_a_denied_read_is_answered_from_the_next_cycle_on_and_never_issued():
             await ctx.tick()
         assert ctx.get(dut.client.idle)
 
-    run(dut, bench)
+    simulate(dut, bench)
 
 
 def test_answers_that_nobody_waits_for_are_swallowed():
@@ -267,7 +257,7 @@ def test_answers_that_nobody_waits_for_are_swallowed():
         ctx.set(dut.bus.r.p.epoch, 0)
         assert ctx.get(dut.client.beats.valid)
 
-    run(dut, bench)
+    simulate(dut, bench)
 
 
 def test_writes_are_checked_completed_and_answered_in_order_through_aborts():
@@ -371,7 +361,7 @@ def test_writes_are_checked_completed_and_answered_in_order_through_aborts():
                 assert not on_bus
                 aborted = False
 
-    run(dut, client, background=[bus])
+    simulate(dut, client, background=[bus])
     assert epochs == {0, 1}
 
 
@@ -393,7 +383,7 @@ def test_a_write_is_on_the_bus_after_one_cycle_and_its_beats_follow_without_a_bu
             await ctx.tick()
         assert ctx.get(dut.bus.w.p.last)
 
-    run(dut, bench)
+    simulate(dut, bench)
 
 
 def test_a_denied_write_swallows_its_data_and_is_then_answered():
@@ -420,7 +410,7 @@ def test_a_denied_write_swallows_its_data_and_is_then_answered():
         assert not ctx.get(dut.bus.aw.valid)
         assert not ctx.get(dut.bus.w.valid)
 
-    run(dut, bench)
+    simulate(dut, bench)
 
 
 def test_a_beat_that_the_bus_has_seen_is_not_changed_by_an_abort():
@@ -456,4 +446,4 @@ def test_a_beat_that_the_bus_has_seen_is_not_changed_by_an_abort():
         await ctx.tick()
         assert ctx.get(dut.client.idle)
 
-    run(dut, bench)
+    simulate(dut, bench)

@@ -4,27 +4,17 @@ import random
 from collections import Counter, deque
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.bus.interconnect import Interconnect
 from hw.bus.memory_bus import MemoryBus
 from hw.config import NpuConfig
 from hw.interface import Status
 from tests.models.axi_memory import AxiMemory, Order
+from tests.simulation import simulate
 
 CONFIG = NpuConfig.preset("tiny")
 WIDTH = CONFIG.data_bytes
 STATUS = {0: Status.OKAY, 2: Status.SLVERR, 3: Status.DECERR}
-
-
-def simulate(dut, *benches, background=()):
-    sim = Simulator(dut)
-    sim.add_clock(1e-9)
-    for bench in background:
-        sim.add_testbench(bench, background=True)
-    for bench in benches:
-        sim.add_testbench(bench)
-    sim.run()
 
 
 def open_window(ctx, dut):

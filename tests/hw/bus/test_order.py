@@ -2,17 +2,8 @@
 
 import random
 
-from amaranth.sim import Simulator
-
 from hw.bus.order import WriteOrder
-
-
-def simulate(dut, *benches):
-    sim = Simulator(dut)
-    sim.add_clock(1e-9)
-    for bench in benches:
-        sim.add_testbench(bench)
-    sim.run()
+from tests.simulation import simulate
 
 
 def test_a_turn_begins_one_cycle_after_its_address_was_offered_though_it_is_not_taken():

@@ -6,6 +6,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from hw.bus.pattern import BurstGenerator
+from tests.simulation import simulate
 
 
 def cut(pattern, burst_bytes):
@@ -85,10 +86,7 @@ def test_first_chunk_one_cycle_after_its_pattern_then_one_a_cycle_across_pattern
             await ctx.tick()
         assert seen == cut(pattern, 64) * 2
 
-    sim = Simulator(dut)
-    sim.add_clock(1e-9)
-    sim.add_testbench(bench)
-    sim.run()
+    simulate(dut, bench)
 
 
 def test_clear_forgets_the_pattern():
@@ -105,7 +103,4 @@ def test_clear_forgets_the_pattern():
         assert not ctx.get(dut.o.valid)
         assert ctx.get(dut.i.ready)
 
-    sim = Simulator(dut)
-    sim.add_clock(1e-9)
-    sim.add_testbench(bench)
-    sim.run()
+    simulate(dut, bench)

@@ -1,17 +1,10 @@
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from hw.config import NpuConfig
 from hw.core.array import SystolicArray, latency
 from rt.golden import matmul
-
-
-def run(array, bench):
-    simulator = Simulator(array)
-    simulator.add_clock(1e-9)
-    simulator.add_testbench(bench)
-    simulator.run()
+from tests.simulation import simulate
 
 
 def put_activations(ctx, array, row, bank):
@@ -64,7 +57,7 @@ def test_every_row_is_multiplied_by_its_bank_after_the_stated_latency(rows, colu
             assert sums == (None if expected is None else list(expected[2])), cycle
             await ctx.tick()
 
-    run(array, bench)
+    simulate(array, bench)
 
 
 def test_weights_of_one_bank_may_follow_the_last_row_that_uses_it_at_once():
@@ -91,7 +84,7 @@ def test_weights_of_one_bank_may_follow_the_last_row_that_uses_it_at_once():
             await ctx.tick()
         assert got == np.concatenate(sums).tolist()
 
-    run(array, bench)
+    simulate(array, bench)
 
 
 def test_clear_forgets_rows_inside_and_keeps_weights():
@@ -121,4 +114,4 @@ def test_clear_forgets_rows_inside_and_keeps_weights():
         await ctx.tick().repeat(latency(config) - 1)
         assert take_sums(ctx, array) == matmul(row[None], tile)[0].tolist()
 
-    run(array, bench)
+    simulate(array, bench)

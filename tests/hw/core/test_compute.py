@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from amaranth import Module, Signal
 from amaranth.lib.wiring import connect
-from amaranth.sim import Simulator
 
 from hw.config import NpuConfig
 from hw.core.compute import ComputeUnit
@@ -10,6 +9,7 @@ from hw.core.memory import LocalMemory
 from hw.regs.fault import FaultCause
 from hw.regs.instruction import Matmul
 from rt.golden import matmul
+from tests.simulation import simulate
 
 CONFIG = NpuConfig.preset("tiny", scratchpad_words=64, accumulator_rows=16)
 SUM_DELAY = 3 + CONFIG.rows + CONFIG.columns
@@ -50,10 +50,7 @@ class Machine:
         """(cycle, what) of everything the unit did."""
 
     def run(self, bench):
-        simulator = Simulator(self.top)
-        simulator.add_clock(1e-9)
-        simulator.add_testbench(bench)
-        simulator.run()
+        simulate(self.top, bench)
 
     async def tick(self, ctx):
         """One cycle, noted down."""

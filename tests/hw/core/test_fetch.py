@@ -1,7 +1,6 @@
 import random
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.config import NpuConfig
 from hw.core.fetch import KernelFetch
@@ -10,6 +9,7 @@ from hw.regs.fault import FaultCause
 from hw.regs.instruction import Grant, KernelHeader
 from rt.kernel.assembler import encode
 from tests.models.draining_port import DrainingReads
+from tests.simulation import simulate
 
 SHAPES = [dict(rows=4, columns=4), dict(rows=4, columns=16), dict(rows=4, columns=32),
           dict(rows=4, columns=128)]  # fmt: skip
@@ -24,11 +24,7 @@ class Bench:
         self.faults = []
 
     def simulate(self, testbench):
-        simulator = Simulator(self.dut)
-        simulator.add_clock(1e-9)
-        simulator.add_testbench(self.reads.serve, background=True)
-        simulator.add_testbench(testbench)
-        simulator.run()
+        simulate(self.dut, testbench, background=[self.reads.serve])
 
     def put(self, address, count, seed=0):
         """A kernel of so many instructions; gives its words."""

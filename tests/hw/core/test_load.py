@@ -1,7 +1,6 @@
 import random
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.config import NpuConfig
 from hw.core.load import LoadUnit
@@ -9,6 +8,7 @@ from hw.interface import Status
 from hw.regs.fault import FaultCause
 from hw.regs.instruction import Load
 from tests.models.draining_port import DrainingReads
+from tests.simulation import simulate
 
 
 class Bench:
@@ -26,12 +26,7 @@ class Bench:
         self.faults = []
 
     def simulate(self, testbench):
-        simulator = Simulator(self.dut)
-        simulator.add_clock(1e-9)
-        simulator.add_testbench(self.reads.serve, background=True)
-        simulator.add_testbench(self.watch, background=True)
-        simulator.add_testbench(testbench)
-        simulator.run()
+        simulate(self.dut, testbench, background=[self.reads.serve, self.watch])
 
     async def watch(self, ctx):
         dut = self.dut

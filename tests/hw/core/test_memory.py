@@ -4,6 +4,7 @@ from amaranth import ResetInserter, Signal
 from amaranth.sim import Simulator
 
 from hw.core.memory import READ_LATENCY, LocalMemory
+from tests.simulation import simulate
 
 
 def test_reads_see_earlier_writes_and_keep_their_data():
@@ -33,10 +34,7 @@ def test_reads_see_earlier_writes_and_keep_their_data():
                 words[address] = value
             await ctx.tick()
 
-    simulator = Simulator(memory)
-    simulator.add_clock(1e-9)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(memory, bench)
 
 
 def test_a_scrub_clears_what_was_written_even_before_a_reset():

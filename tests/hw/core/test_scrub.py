@@ -1,7 +1,7 @@
-from amaranth.sim import Simulator
 
 from hw.config import NpuConfig
 from hw.core.scrub import Scrub
+from tests.simulation import simulate
 
 CONFIG = NpuConfig.preset("tiny", contexts=3)
 WORDS = 5
@@ -23,10 +23,7 @@ class Bench:
             ctx.set(self.dut.idle, 1)
             await testbench(ctx)
 
-        simulator = Simulator(self.dut)
-        simulator.add_clock(1e-9)
-        simulator.add_testbench(whole)
-        simulator.run()
+        simulate(self.dut, whole)
 
     def show(self, ctx):
         ctx.set(self.dut.dirty, self.left > 0)

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from amaranth import Module
 from amaranth.lib.wiring import connect
-from amaranth.sim import Simulator
 
 from hw.config import NpuConfig
 from hw.core.memory import LocalMemory
@@ -14,6 +13,7 @@ from hw.interface import Status
 from hw.regs.fault import FaultCause
 from hw.regs.instruction import Channel, ChannelRecord, OutputFormat, Store
 from rt.golden import add_bias, requantise
+from tests.simulation import simulate
 
 CONFIG = NpuConfig.preset(
     "tiny", scratchpad_words=64, accumulator_rows=16, burst_beats=4, outstanding=4
@@ -57,10 +57,7 @@ class Machine:
         """(cycle, what) of everything the unit did."""
 
     def run(self, bench):
-        simulator = Simulator(self.top)
-        simulator.add_clock(1e-9)
-        simulator.add_testbench(bench)
-        simulator.run()
+        simulate(self.top, bench)
 
     def draw(self, probability):
         return self.random is None or self.random.random() < probability

@@ -1,7 +1,7 @@
-from amaranth.sim import Simulator
 
 from hw.core.token import TokenCounter
 from hw.regs.instruction import TOKENS
+from tests.simulation import simulate
 
 
 def test_tokens_are_counted_and_one_too_many_is_reported():
@@ -27,7 +27,4 @@ def test_tokens_are_counted_and_one_too_many_is_reported():
         assert await step(grant=15, give=1) == (1, TOKENS, 1)
         assert await step(give=1, clear=1) == (1, 0, 0)
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-9)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    simulate(dut, testbench)

@@ -5,7 +5,6 @@ from collections import deque
 from dataclasses import dataclass, field
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.config import NpuConfig
 from hw.interface import Status
@@ -13,6 +12,7 @@ from hw.queues.completion import CompletionWriter
 from hw.regs.descriptor import Completion, TimedRecord
 from hw.regs.fault import FaultCause
 from tests.models.port import WriteMemory
+from tests.simulation import simulate
 from tests.streams import put
 
 SIZE = 0x8000
@@ -23,14 +23,6 @@ CAUSES = {
     Status.SLVERR: FaultCause.BUS_SLAVE_ERROR,
     Status.DECERR: FaultCause.BUS_DECODE_ERROR,
 }
-
-
-def simulate(dut, memory, bench):
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-9)
-    simulator.add_testbench(memory.serve, background=True)
-    simulator.add_testbench(bench)
-    simulator.run()
 
 
 def retirement(context=0, *, rng=None, **fields):
@@ -234,7 +226,7 @@ class Scenario:
 )
 def test_random_retirements_are_written_in_order_and_failures_are_reported(config, cycles):
     scenario = Scenario(config, seed=3, cycles=cycles)
-    simulate(scenario.dut, scenario.memory, scenario.bench)
+    simulate(scenario.dut, scenario.bench, background=[scenario.memory.serve])
     assert not scenario.faults
     assert not scenario.written
     assert min(scenario.seen.values()) > 5, scenario.seen
@@ -278,7 +270,7 @@ def test_credit_counts_running_tasks_queued_retirements_the_one_in_work_and_unre
         await ctx.tick()
         assert ctx.get(credit.left) == 2
 
-    simulate(dut, memory, bench)
+    simulate(dut, bench, background=[memory.serve])
 
 
 def test_a_task_that_has_no_entry_or_whose_entry_fails_gives_its_credit_back():
@@ -295,7 +287,7 @@ def test_a_task_that_has_no_entry_or_whose_entry_fails_gives_its_credit_back():
             assert ctx.get(dut.credits[0].left) == 2
             assert ctx.get(dut.queues[0].tail) == 0
 
-    simulate(dut, memory, bench)
+    simulate(dut, bench, background=[memory.serve])
 
 
 def test_what_is_held_of_a_stream_shows_until_its_last_answer():
@@ -319,7 +311,7 @@ def test_what_is_held_of_a_stream_shows_until_its_last_answer():
         await put(ctx, dut.entries, retirement(0, stream=0))
         assert ctx.get(dut.holds) == 0b1
 
-    simulate(dut, memory, bench)
+    simulate(dut, bench, background=[memory.serve])
 
 
 def test_a_restart_is_carried_out_behind_older_entries():
@@ -351,7 +343,7 @@ def test_a_restart_is_carried_out_behind_older_entries():
             ctx.set(restart, 0)
             memory.bursts.clear()
 
-    simulate(dut, memory, bench)
+    simulate(dut, bench, background=[memory.serve])
 
 
 def cycles_of(items, watched=60):
@@ -371,12 +363,7 @@ def cycles_of(items, watched=60):
                 pulses.append(cycle - 1)
             await ctx.tick()
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-9)
-    simulator.add_testbench(memory.serve, background=True)
-    simulator.add_testbench(feed)
-    simulator.add_testbench(watch)
-    simulator.run()
+    simulate(dut, feed, watch, background=[memory.serve])
     return [cycle - 1 for cycle, _ in memory.requests], pulses
 
 

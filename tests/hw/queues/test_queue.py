@@ -6,7 +6,6 @@ from collections import deque
 from dataclasses import dataclass, field
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.config import NpuConfig
 from hw.interface import Status
@@ -15,6 +14,7 @@ from hw.regs.descriptor import CopyPayload, EventWord, KernelPayload, Sqe, TaskT
 from hw.regs.fault import FaultCause
 from tests.models.decode import cause_of
 from tests.models.port import ReadMemory
+from tests.simulation import simulate
 
 RING = 0x0000
 ARGS = 0x4000
@@ -26,14 +26,6 @@ CAUSES = {
     Status.DECERR: FaultCause.BUS_DECODE_ERROR,
 }
 TINY = NpuConfig.preset("tiny")
-
-
-def simulate(dut, memory, bench):
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-9)
-    simulator.add_testbench(memory.serve, background=True)
-    simulator.add_testbench(bench)
-    simulator.run()
 
 
 def kernel(args_address, **fields):
@@ -270,7 +262,7 @@ class Scenario:
 )
 def test_random_work_shows_in_order_with_the_right_causes_and_arguments(config, cycles):
     scenario = Scenario(config, seed=1, cycles=cycles)
-    simulate(scenario.dut, scenario.memory, scenario.bench)
+    simulate(scenario.dut, scenario.bench, background=[scenario.memory.serve])
     assert scenario.tasks > cycles / 60
     assert len(scenario.seen) == 8
 
@@ -280,7 +272,7 @@ def test_indices_wrap(monkeypatch):
     config = NpuConfig.preset("tiny", streams=1)
     scenario = Scenario(config, seed=2, cycles=5000, index_bits=5)
     scenario.flush_odds = 0
-    simulate(scenario.dut, scenario.memory, scenario.bench)
+    simulate(scenario.dut, scenario.bench, background=[scenario.memory.serve])
     assert scenario.tasks > 2 * scenario.modulus
 
 
@@ -313,7 +305,7 @@ def exact(entries, *, args_base=ARGS, ready=False, cycles=80, config=TINY):
             (cycle - rung, request.address, request.bytes) for cycle, request in memory.requests
         ]
 
-    simulate(dut, memory, bench)
+    simulate(dut, bench, background=[memory.serve])
     return memory.requests, heads
 
 
@@ -364,7 +356,7 @@ def test_staged_heads_follow_each_other_without_a_bubble():
         assert seen[:2] == [(1, 0), (1, 1)]
         assert seen[2][0] == 0
 
-    simulate(dut, memory, bench)
+    simulate(dut, bench, background=[memory.serve])
 
 
 def test_doorbells_of_a_stream_that_is_not_active_are_ignored():
@@ -380,5 +372,5 @@ def test_doorbells_of_a_stream_that_is_not_active_are_ignored():
         assert ctx.get(dut.rings[1].tail) == 0
         assert ctx.get(dut.rings[1].empty)
 
-    simulate(dut, memory, bench)
+    simulate(dut, bench, background=[memory.serve])
     assert not memory.requests
