@@ -57,12 +57,12 @@ class Context:
         self.closed = False
         self._fault: FaultRecord | None = None
         self._reported = False
-        self._acknowledged = 0
 
     def open_context(self, ring: int) -> None:
         """Starts completions, at that address, and interrupts."""
         driver = self.device.driver
         self._ring = CompletionRing(driver.transport, ring, COMPLETIONS)
+        self._acknowledged = 0
         driver.write(
             CompletionBase(address=ring), CompletionConfig(size=COMPLETIONS),
             CompletionCommand(restart=1), FaultClear(clear=1), InterruptStatus(**EVERY_CAUSE),
@@ -205,12 +205,15 @@ class Context:
             stream.stopped |= driver.stream_state(stream.number) is StreamState.STOPPED
 
     def recover(self) -> None:
-        """Forgets the fault. Every stream is aborted: what was pending does not run."""
+        """Forgets the fault. Every stream is aborted: what was pending does not run.
+
+        The completion ring begins anew, as a write of it that failed may have landed in part.
+        """
         self.check()
         for stream in self.streams:
             stream.halt()
         self.settle_all()
-        self.device.driver.write(FaultClear(clear=1), index=self.context)
+        self.open_context(self._ring.base)
         self._fault, self._reported = None, False
         for stream in self.streams:
             stream.start()

@@ -246,10 +246,12 @@ class Queue:
         )
 
     def discard(self) -> None:
-        """Closes it at once. While its abort does not end, the device keeps what it uses."""
+        """Closes it at once. While its abort does not end, the device keeps what it uses, the
+        memory of its session included."""
         try:
             self.halt()
         except BaseException:
+            self.session.hold()
             self.session.device.keep(self)
             raise
         else:
@@ -266,6 +268,7 @@ class Queue:
         """Gives back what the device kept of it: its abort has ended after all."""
         self._drop_pending()
         self._give_back()
+        self.session.let_go()
 
     def check_open(self) -> None:
         """Raises if it is closed."""

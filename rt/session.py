@@ -226,6 +226,16 @@ class Session(Context):
         """The stream is closed."""
         self.streams = [other for other in self.streams if other is not stream]
 
+    def hold(self) -> None:
+        """Its share of memory stays taken, even if it is closed, until `let_go`."""
+        for memory in (self._memory, self._host):
+            memory.acquire()
+
+    def let_go(self) -> None:
+        """The end of one `hold`."""
+        for memory in (self._memory, self._host):
+            memory.release()
+
     def close(self, *, drain: bool = True) -> None:
         """Ends the session: streams, events, buffers and kernels of it are gone.
 

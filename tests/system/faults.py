@@ -84,7 +84,7 @@ def submit(stream, *, flip=None, sealed=True, **fields):
     driver.transport.write_host(place, reseal(raw) if sealed else raw)
     stream._pending.append(task)
     stream._tail += 1
-    driver.write(Doorbell(tail=index + 1), index=stream.number)
+    driver.write(Doorbell(tail=(index + 1) % (1 << 32)), index=stream.number)
     return task
 
 

@@ -90,6 +90,23 @@ def test_an_entry_that_cannot_be_written_stops_its_stream(transport, session):
     works(session)
 
 
+def test_an_entry_that_landed_although_its_write_failed_is_behind_us_after_recovery(
+    transport, session
+):
+    """Only its first beat fails, so its phase is new in memory; a single job follows."""
+    stream = session.stream()
+    buffer = session.empty(64, "u1")
+    place = session._ring.base + session._ring.head * Completion.BYTES
+    transport.inject("write", place, place + 7)
+    stream.fill(buffer, 1)
+    with pytest.raises(DeviceFault):
+        stream.synchronise()
+    transport.inject("write", 0, 0, None)
+    session.recover()
+    stream.fill(buffer, 2)
+    stream.synchronise()
+
+
 def test_a_session_that_reads_no_completions_leaves_every_engine_to_others(transport, device):
     """Two streams with more copies than its ring of two entries holds, and a kernel."""
     with device.session() as session, device.session() as other:
