@@ -57,7 +57,8 @@ class Device:
         self.driver = Driver(transport)
         self.patience = patience
         self.events = EventSlots(self.driver, self._collect)
-        self.device_pool = Pool(0, transport.device_bytes, "device memory")
+        # Nothing lies at address 0, so that a forgotten argument is an access violation.
+        self.device_pool = Pool(PAGE, transport.device_bytes - PAGE, "device memory")
         self.host_pool = Pool(HOST_BASE, transport.host_bytes, "host memory")
         self.code: dict[tuple[int, int], int] = {}
         """Checksum of the kernel that was last loaded at an address for a context."""

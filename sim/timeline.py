@@ -246,7 +246,7 @@ def _tasks_table(timeline: Timeline) -> Table:
         if run.start is not None and run.end is not None:
             length = str(run.end - run.start + 1)
         if run.start is not None and run.event is not None:
-            notes.append(f"starts {run.start - run.event.cycle} after {run.event}")
+            notes.append(f"starts {run.start - run.event.cycle} cycles after {run.event}")
         if run.engine == "control" and run.end in by_cycle:
             notes.append(f"records {by_cycle.pop(run.end)}")
         where = (str(run.task_id), str(run.stream), run.engine)

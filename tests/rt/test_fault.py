@@ -19,7 +19,8 @@ def submit(stream, **fields):
 
 
 def copy_to(stream, destination):
-    payload = CopyPayload(source=0, destination=destination, row_bytes=8).to_int()
+    source = stream.session._memory.address
+    payload = CopyPayload(source=source, destination=destination, row_bytes=8).to_int()
     return submit(stream, type=TaskType.MEMCPY, payload=payload)
 
 
@@ -137,6 +138,7 @@ def test_a_failed_record_releases_nobody(device):
         ((1 << 20) - 64, FaultCause.ACCESS_VIOLATION, 507013),
         (HOST_BASE + (1 << 20) - 64, FaultCause.ACCESS_VIOLATION, 507013),
         (1 << 30, FaultCause.ACCESS_VIOLATION, 507013),
+        (0, FaultCause.ACCESS_VIOLATION, 507013),
     ],
 )
 def test_memory_of_others_is_out_of_reach(session, place, cause, code):

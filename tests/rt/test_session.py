@@ -55,8 +55,8 @@ def test_memory_is_exhausted_with_sizes_and_limit(session):
     session.empty(300_000, np.uint8)
     with pytest.raises(
         MemoryExhausted,
-        match="300032 bytes of the session's device memory were asked for; of 524288 bytes "
-        "224256 are free, at most 224256 in one piece",
+        match="300032 bytes of the session's device memory were asked for; of 520192 bytes "
+        "220160 are free, at most 220160 in one piece",
     ) as caught:
         session.empty(300_000, np.uint8)
     assert caught.value.code == 207001

@@ -113,7 +113,7 @@ def test_every_task_and_record_is_printed_once(whole):
         cells = [number, run.stream, run.engine, start, end, end - start + 1]
         assert line.split()[:6] == list(map(str, cells))
     kernel = timeline.run(said.kernel)
-    assert any(line.endswith(f"starts 2 after {kernel.event}") for line in table)
+    assert any(line.endswith(f"starts 2 cycles after {kernel.event}") for line in table)
     assert sum(f"records {kernel.event}" in line for line in table) == 1
 
 

@@ -88,6 +88,11 @@ def submit(stream, *, flip=None, sealed=True, **fields):
     return task
 
 
+def home(stream):
+    """The first address of the device memory of the stream's session."""
+    return stream.session._memory.address
+
+
 def copy_entry(stream, source, destination, size=24):
     """A copy between any two addresses."""
     payload = CopyPayload(source=source, destination=destination, row_bytes=size)

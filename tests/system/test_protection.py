@@ -27,6 +27,7 @@ from tests.system.faults import (
     bystander,
     copy_entry,
     fails,
+    home,
     instruction,
     kernel_entry,
     place_code,
@@ -145,9 +146,11 @@ CLIENTS = {
     "code": Client(fetch_code, "core", "execute", HOST_PLACE, 48, KernelHeader.BYTES),
     "load": Client(partial(run, LOAD), "core", "read", text=LOAD),
     "store": Client(partial(run, STORE), "core", "write", size=16, text=STORE),
-    "copy's reads": Client(lambda _, stream, place: copy_entry(stream, place, 0), "copy", "read"),
+    "copy's reads": Client(
+        lambda _, stream, place: copy_entry(stream, place, home(stream)), "copy", "read"
+    ),
     "copy's writes": Client(
-        lambda _, stream, place: copy_entry(stream, 0, place), "copy", "write"
+        lambda _, stream, place: copy_entry(stream, home(stream), place), "copy", "write"
     ),
     "fill": Client(fill, "copy", "write"),
     "completion entries": Client(write_completion, "completion", "write", HOST_PLACE, 64),

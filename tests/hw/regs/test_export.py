@@ -67,6 +67,13 @@ def test_the_c_header_has_every_address_mask_size_and_code(tmp_path):
     compile_and_run(tmp_path, "\n".join(checks))
 
 
+def test_the_header_is_c_plus_plus_too(tmp_path):
+    (tmp_path / "celosia.h").write_text(c_header(CONFIG))
+    (tmp_path / "main.cpp").write_text('#include "celosia.h"\nint main() { return 0; }\n')
+    flags = ("-Wall", "-Wextra", "-Werror", "-pedantic", "-std=c++11", "-fsyntax-only")
+    subprocess.run(["g++", *flags, "main.cpp"], cwd=tmp_path, check=True)
+
+
 def test_an_entry_built_in_c_has_the_bytes_of_the_one_built_here(tmp_path):
     payload = CopyPayload(
         source=0x123456789A, source_pitch=0xABCDEF, destination=77, row_bytes=5, rows=6
