@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-__all__ = ["Capture", "Condition", "Engine"]
+import numpy as np
+import numpy.typing as npt
 
-Condition = tuple[tuple[str, int], ...]
-"""Pairs (name of a signal, value) that hold together."""
+__all__ = ["Capture", "Condition", "Engine", "Snapshot", "Stepper", "holds"]
+
+Condition = tuple[tuple[Any, int], ...]
+"""Pairs (signal or its name, value) that hold together."""
 
 
 class Capture(Protocol):
@@ -30,15 +35,23 @@ class Capture(Protocol):
         ...
 
 
-class Engine(Protocol):
-    """A board that runs. One cycle is one rising edge of the clock domain `sync`.
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything that a board is in a cycle: registers, memories, storages and inputs."""
+
+    cycle: int
+    engine: Any
+    """The engine that it is of, and that alone can restore it."""
+    state: Any
+    """Private to the engine; never changed once it is taken."""
+
+
+class Stepper(Protocol):
+    """What a host needs of an engine. One cycle is one rising edge of the clock domain `sync`.
 
     In cycle n, n edges have happened and all signals have settled. Signals are named by their
     path below the board, as in a waveform ("npu.queue.head"), or given as objects.
     """
-
-    name: str
-    """What `sim.open` calls it."""
 
     @property
     def now(self) -> int:
@@ -53,10 +66,11 @@ class Engine(Protocol):
         """Lets cycles pass."""
         ...
 
-    def run_until(self, signal: Any, cycle: int | None) -> bool:
-        """Lets cycles pass until the signal is not zero (None: never) or that cycle is reached.
+    def run_until(self, signal: Any, cycle: int | None, value: int | None = None) -> bool:
+        """Lets cycles pass until the signal is `value` or that cycle is reached (None: never).
 
-        Returns whether the signal is not zero. Takes no cycle if it is already so.
+        Without a value, until the signal is not zero; without a signal, until the cycle. Returns
+        whether the signal is as wanted. Takes no cycle if it is already so.
         """
         ...
 
@@ -69,13 +83,70 @@ class Engine(Protocol):
         ...
 
     def memory(self, name: str) -> memoryview:
-        """The bytes of a storage, without a copy."""
+        """The bytes of a storage, without a copy; `numpy.frombuffer` makes an array of it.
+
+        Who writes through it also sets the bytes of `dirty`.
+        """
         ...
 
-    def capture(self, path: Path, window: Capture) -> None:
-        """Records a waveform into `path` during the window. One recording at a time."""
+    def dirty(self, name: str) -> npt.NDArray[np.uint8]:
+        """One byte per page (`pages.PAGE`) of a storage; see `pages.Pages`.
+
+        The engine sets those of the pages that the gateware writes.
+        """
+        ...
+
+
+class Engine(Stepper, Protocol):
+    """A board that runs."""
+
+    name: str
+    """What `sim.open` calls it."""
+    replays: bool
+    """Cycles with recording take it so much longer that a window is better recorded afterwards:
+    at the end of a run, by a replay of that window alone."""
+
+    def seek(self, conditions: Sequence[Condition], cycle: int | None) -> bool:
+        """Lets cycles pass until one of the conditions holds in a cycle before `cycle`.
+
+        Returns whether one does; otherwise `cycle` is reached, which is not looked at.
+        """
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """The whole state. Of storages it costs what changed since the last snapshot."""
+        ...
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Back to a snapshot of this engine: the same calls then give the same cycles again.
+
+        Refused with `ConfigError` while a waveform is recorded.
+        """
+        ...
+
+    def capture(self, path: Path, window: Capture, scopes: Sequence[str] = ()) -> None:
+        """Records a waveform into `path` during the window. One recording at a time.
+
+        A cycle is recorded, and looked at for the window, when it is left: with all that was
+        poked in it. Scopes limit the recording to the clock and to signals whose name is, or
+        begins with, one of them ("npu.core0").
+        """
+        ...
+
+    @property
+    def capturing(self) -> bool:
+        """A recording goes on, or waits for its window."""
+        ...
+
+    def end_capture(self) -> bool:
+        """Ends a recording; returns whether the last one has recorded any cycle."""
         ...
 
     def close(self) -> None:
         """Ends a recording and releases what the engine holds."""
         ...
+
+
+def holds(engine: Stepper, conditions: Sequence[Condition]) -> bool:
+    """Whether one of the conditions holds in the current cycle."""
+    return any(all(engine.peek(name) == value for name, value in pairs) for pairs in conditions)

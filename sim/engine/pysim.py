@@ -6,18 +6,21 @@ All use of what Amaranth keeps private is here, in the schedule and in the recor
 
 from __future__ import annotations
 
-import mmap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from amaranth.hdl import Fragment, Value
 from amaranth.hdl._ir import Design
 from amaranth.sim._pyeval import eval_assign, eval_value
 
 from hw.regs.errors import ConfigError
 
-from .base import Capture
-from .recorder import Recorder
+from .base import Capture, Condition, Snapshot, holds
+from .pages import PAGE, Pages
+from .recorder import Recorder, within
 from .schedule import Run, Schedule
 
 __all__ = ["PysimEngine"]
@@ -33,6 +36,7 @@ class PysimEngine:
     """
 
     name = "pysim"
+    replays = False
 
     def __init__(self, board: Any, *, clock_mhz: int = 1000) -> None:
         self._period = 10**9 // clock_mhz
@@ -41,16 +45,16 @@ class PysimEngine:
         self._now = 0
         self._before = 0
         self._recorder: Recorder | None = None
-        self._capture: tuple[Path, Capture] | None = None
+        self._recorded = False
+        self._capture: tuple[Path, Capture, Sequence[str]] | None = None
         self._names: dict[str, Any] | None = None
-        self._memories: dict[str, mmap.mmap] = {}
+        self._storages: dict[str, Pages] = {}
         for name, storage in board.storages.items():
-            self._memories[name] = mmap.mmap(-1, storage.size)
-            view = memoryview(self._memories[name])
-            self._schedule.always.append(self._storage(storage, view))
+            self._storages[name] = Pages(storage.size)
+            self._schedule.always.append(self._storage(storage, self._storages[name]))
         self.reset()
 
-    def _storage(self, storage: Any, view: memoryview) -> Run:
+    def _storage(self, storage: Any, pages: Pages) -> Run:
         """The behaviour of a storage at a rising edge."""
 
         def slot(name: str) -> Any:
@@ -61,6 +65,7 @@ class PysimEngine:
         read_data, write_data, strobe = slot("read_data"), slot("write_data"), slot("write_strobe")
         width = storage.data_bytes
         full = (1 << width) - 1
+        view, dirty = pages.view, pages.dirty.data
 
         def run() -> None:
             if read_enable.curr:
@@ -68,6 +73,7 @@ class PysimEngine:
                 read_data.update(int.from_bytes(view[at : at + width], "little"))
             if write_enable.curr:
                 at = write_address.curr * width
+                dirty[at // PAGE] = 1
                 word = write_data.curr.to_bytes(width, "little")
                 if strobe.curr == full:
                     view[at : at + width] = word
@@ -99,17 +105,28 @@ class PysimEngine:
         for _ in range(cycles):
             self._cycle()
 
-    def run_until(self, signal: Any, cycle: int | None) -> bool:
+    def run_until(self, signal: Any, cycle: int | None, value: int | None = None) -> bool:
         if signal is None:
             assert cycle is not None, "neither a signal nor a cycle to wait for"
             self.step(max(0, cycle - self._now))
             return False
         slot = self._schedule.slot(self._find(signal))
-        while not slot.curr:
+        while slot.curr != value if value is not None else not slot.curr:
             if cycle is not None and self._now >= cycle:
                 return False
             self._cycle()
         return True
+
+    def seek(self, conditions: Sequence[Condition], cycle: int | None) -> bool:
+        wanted = [
+            [(self._schedule.slot(self._find(signal)), value) for signal, value in condition]
+            for condition in conditions
+        ]
+        while cycle is None or self._now < cycle:
+            if any(all(slot.curr == value for slot, value in pairs) for pairs in wanted):
+                return True
+            self._cycle()
+        return False
 
     def peek(self, signal: Any) -> int:
         value: int = eval_value(self._schedule.state, Value.cast(self._find(signal)))
@@ -123,14 +140,49 @@ class PysimEngine:
         self._schedule.settle()
 
     def memory(self, name: str) -> memoryview:
-        return memoryview(self._memories[name])
+        return self._storages[name].view
 
-    def capture(self, path: Path, window: Capture) -> None:
+    def dirty(self, name: str) -> npt.NDArray[np.uint8]:
+        return self._storages[name].dirty
+
+    def snapshot(self) -> Snapshot:
+        images = {name: pages.snapshot() for name, pages in self._storages.items()}
+        return Snapshot(self._now, self, (self._schedule.save(), images))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        if snapshot.engine is not self:
+            raise ConfigError("the snapshot is of another engine; take one of this engine")
+        if self.capturing:
+            raise ConfigError(
+                "no snapshot can be restored while a waveform is recorded; end the recording"
+            )
+        values, images = snapshot.state
+        self._schedule.load(values)
+        for name, image in images.items():
+            self._storages[name].restore(image)
+        self._now = snapshot.cycle
+
+    def capture(self, path: Path, window: Capture, scopes: Sequence[str] = ()) -> None:
         self._stop_recording()
         self._before = 0
         for name, _ in (pair for condition in window.conditions for pair in condition):
             self._find(name)
-        self._capture = path, window
+        for scope in scopes:
+            if not any(within(name, [scope]) for name in self._known()):
+                raise ConfigError(
+                    f"no scope is called {scope!r}; scopes are those of a waveform below "
+                    "bench.top, such as npu"
+                )
+        self._recorded = False
+        self._capture = path, window, scopes
+
+    @property
+    def capturing(self) -> bool:
+        return self._capture is not None
+
+    def end_capture(self) -> bool:
+        self._stop_recording()
+        return self._recorded
 
     def close(self) -> None:
         self._stop_recording()
@@ -140,31 +192,33 @@ class PysimEngine:
     def _find(self, signal: Any) -> Any:
         if not isinstance(signal, str):
             return signal
+        names = self._known()
+        if signal not in names:
+            raise ConfigError(
+                f"no signal is called {signal!r}; names are those of a waveform, "
+                "without the scopes bench and top"
+            )
+        return names[signal]
+
+    def _known(self) -> dict[str, Any]:
+        """All signals by name."""
         if self._names is None:
             self._names = {
                 ".".join((*info.name[1:], name)): found
                 for info in self._design.fragments.values()
                 for found, name in info.signal_names.items()
             }
-        if signal not in self._names:
-            raise ConfigError(
-                f"no signal is called {signal!r}; names are those of a waveform, "
-                "without the scopes bench and top"
-            )
-        return self._names[signal]
+        return self._names
 
     # --------------------------------------------------------------------------- recording
 
-    def _record(self, path: Path, window: Capture) -> None:
+    def _record(self, path: Path, window: Capture, scopes: Sequence[str]) -> None:
         """Called when a cycle is left, so that what was poked in it is recorded with it."""
         cycle = self._now
         if window.start is not None:
             inside = cycle >= window.start and (window.stop is None or cycle < window.stop)
         else:
-            inside = any(
-                all(self.peek(name) == value for name, value in condition)
-                for condition in window.conditions
-            )
+            inside = holds(self, window.conditions)
         time = (self._before + cycle) * self._period
         schedule = self._schedule
         if self._recorder is not None and schedule.changed is not None:
@@ -174,8 +228,11 @@ class PysimEngine:
             else:
                 self._stop_recording()
         elif inside:
-            self._recorder = Recorder(path, self._design, schedule.state, self._period)
+            self._recorder = Recorder(
+                path, self._design, schedule.state, self._period, scopes
+            )
             self._recorder.start(time)
+            self._recorded = True
             schedule.changed = set()
 
     def _stop_recording(self) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,12 @@ from amaranth.hdl._mem import MemoryInstance
 from amaranth.sim._pyeval import eval_value
 from vcd import VCDWriter
 
-__all__ = ["Recorder"]
+__all__ = ["Recorder", "within"]
+
+
+def within(name: str, scopes: Sequence[str]) -> bool:
+    """Whether the name of a signal is in one of the scopes, or is one; without any, always."""
+    return not scopes or any(name == scope or name.startswith(f"{scope}.") for scope in scopes)
 
 
 @dataclass(frozen=True)
@@ -31,30 +37,34 @@ class Recorder:
 
     Names are those of Amaranth's own writer (scopes bench, top, …; `signal.field` for fields of
     structures). An enumerated signal has its number under its name, and its label as a string
-    under `signal.label`. Contents of memories are left out.
+    under `signal.label`. Contents of memories are left out. Equal runs give equal files.
 
     Parameters
     ----------
     path: of the file.
     design, state: of the simulation.
     period: femtoseconds of a cycle. Cycle n begins, with the rising edge, at n × period.
+    scopes: only signals in these are recorded, besides the clock of the board; see `within`.
     """
 
-    def __init__(self, path: Path, design: Any, state: Any, period: int) -> None:
+    def __init__(
+        self, path: Path, design: Any, state: Any, period: int, scopes: Sequence[str] = ()
+    ) -> None:
         self._design = design
         self._state = state
         self._period = period
         self._time = 0
         self._path = path
+        self._scopes = scopes
 
     def start(self, time: int) -> None:
         """Opens the file and writes the values of the cycle that begins at `time`."""
         self._file = self._path.open("w")
         self._writer = VCDWriter(
-            self._file, timescale="1 fs", init_timestamp=time, check_values=False
+            self._file, timescale="1 fs", date="", init_timestamp=time, check_values=False
         )
         clock = self._design.fragment.domains["sync"].clk
-        self._variables: dict[int, list[tuple[Any, Any]]] = {}
+        self._variables: dict[int, tuple[int, list[tuple[Any, Any]]]] = {}
         self._clocks: list[Any] = []
         self._time = time
         names: dict[int, tuple[Any, list[tuple[str, ...]]]] = {}
@@ -62,6 +72,11 @@ class Recorder:
             if isinstance(fragment, MemoryInstance):
                 continue
             for signal, name in info.signal_names.items():
+                board_clock = signal is clock and len(info.name) == 1
+                if not board_clock and not within(
+                    ".".join((*info.name[1:], name)), self._scopes
+                ):
+                    continue
                 entry = names.setdefault(id(signal), (signal, []))
                 entry[1].append(("bench", *info.name, name))
         for signal, paths in names.values():
@@ -73,7 +88,7 @@ class Recorder:
                 variables = list(self._wires(paths, "", signal, signal._format))
                 if signal._decoder is not None and not isinstance(signal._format, Format.Enum):
                     variables.append(self._label(paths, "", _Label(signal, signal._decoder)))
-                self._variables[id(slot)] = variables
+                self._variables[id(slot)] = len(self._variables), variables
         self._writer.flush()
 
     def sample(self, time: int, changed: Iterable[Any]) -> None:
@@ -85,8 +100,10 @@ class Recorder:
             for clock in self._clocks:
                 change(clock, time, 1)
             self._time = time
-        for slot in changed:
-            for variable, source in self._variables.get(id(slot), ()):
+        known = self._variables
+        found = [known[id(slot)] for slot in changed if id(slot) in known]
+        for _, variables in sorted(found, key=itemgetter(0)):
+            for variable, source in variables:
                 change(variable, time, self._value(source))
 
     def stop(self) -> None:

@@ -113,6 +113,25 @@ class Schedule:
         self._next_edge.update(self._clocked)
         self.settle()
 
+    def save(self) -> tuple[Any, ...]:
+        """Values of all signals and memories."""
+        return tuple(
+            slot.curr if type(slot) is _PySignalState else tuple(slot.data)
+            for slot in self.state.slots
+        )
+
+    def load(self, values: tuple[Any, ...]) -> None:
+        """Back to what `save` gave. What has become known since has its initial value."""
+        slots = self.state.slots
+        for slot in slots[len(values) :]:
+            slot.reset()
+        for slot, value in zip(slots, values, strict=False):
+            if type(slot) is _PySignalState:
+                slot.curr = slot.next = value
+            else:
+                slot.data = list(value)
+        self._next_edge.update(self._clocked)
+
     def edge(self) -> None:
         """One rising edge of the clock; settles."""
         due, self._next_edge = self._next_edge, set()
