@@ -41,7 +41,7 @@ from .console import (
 from .jobs import Row, run_digits, run_gemm
 from .link import SimTransport
 from .link import open as open_simulation
-from .options import Engine, Json, Latency, Preset, Seed, Stall, Vcd, Window
+from .options import Engine, Json, Latency, Preset, Scope, Seed, Stall, Vcd, Window
 from .timeline import Timeline, print_timeline, write_viewer_setup
 from .wave import WaveError
 
@@ -96,6 +96,7 @@ def digits(
     ] = None,
     no_vcd: Annotated[bool, typer.Option("--no-vcd", help="Record no waveform.")] = False,
     window: Window = None,
+    scope: Scope = None,
     latency: Latency = None,
     stall: Stall = 0,
     seed: Seed = 1,
@@ -106,14 +107,14 @@ def digits(
         raise InputError(f"--images is {images}; choose 1 … {DIGITS}")
     if batch < 1:
         raise InputError(f"--batch is {batch}; a kernel takes at least 1 image")
-    if no_vcd and (vcd is not None or window is not None):
-        raise InputError("--no-vcd goes with neither --vcd nor --window; leave one out")
+    if no_vcd and (vcd is not None or window is not None or scope):
+        raise InputError("--no-vcd goes with none of --vcd, --window and --scope; leave one out")
     if vcd is None and not no_vcd:
         vcd = Path("waves" if Path("waves").is_dir() else ".") / "digits.vcd"
     check_writable(json_file)
-    with _machine(preset, engine, vcd, window, latency, stall, seed) as transport:
+    with _machine(preset, engine, vcd, window, scope, latency, stall, seed) as transport:
         with progress("classifying", images, transport) as step:
-            measured = vcd if window is None else None
+            measured = vcd if window is None and not scope else None
             report = run_digits(transport, images=images, batch=batch, vcd=measured, progress=step)
     predictions = report.run.inference.predictions
     table = Table(title="Predictions", title_justify="left", box=None, pad_edge=False)
@@ -132,7 +133,7 @@ def digits(
     if images > 60:
         out.print(f"(the first 60 of {images})", style="dim")
     out.print()
-    _report(transport, preset, report.rows(), json_file, vcd, window)
+    _report(transport, preset, report.rows(), json_file, vcd, window, scope)
 
 
 @run.command("gemm")
@@ -146,6 +147,7 @@ def gemm_command(
     engine: Engine = "auto",
     vcd: Vcd = None,
     window: Window = None,
+    scope: Scope = None,
     latency: Latency = None,
     stall: Stall = 0,
     seed: Seed = 1,
@@ -160,13 +162,13 @@ def gemm_command(
         )
     check_writable(out_file)
     check_writable(json_file)
-    with _machine(preset, engine, vcd, window, latency, stall, seed) as transport:
+    with _machine(preset, engine, vcd, window, scope, latency, stall, seed) as transport:
         with progress("multiplying", None, transport):
             report = run_gemm(transport, left, right)
     with out_file.open("wb") as file:
         np.save(file, report.result)
     out.print(f"result: {out_file}\n", markup=False, soft_wrap=True)
-    _report(transport, preset, report.rows(), json_file, vcd, window)
+    _report(transport, preset, report.rows(), json_file, vcd, window, scope)
 
 
 @app.command()
@@ -280,19 +282,22 @@ def wave(
 
 @contextmanager
 def _machine(
-    preset: str, engine: str, vcd: Path | None, window: str | None, latency: int | None,
-    stall: int, seed: int,
+    preset: str, engine: str, vcd: Path | None, window: str | None, scope: list[str] | None,
+    latency: int | None, stall: int, seed: int,
 ) -> Iterator[SimTransport]:  # fmt: skip
     """A simulated NPU. An older file in place of the waveform is removed."""
     if window is not None and vcd is None:
         raise InputError(f"--window {window} needs a waveform to be part of; give --vcd FILE too")
+    if scope and vcd is None:
+        raise InputError("--scope needs a waveform to be part of; give --vcd FILE too")
     check_writable(vcd)
     changes = {} if latency is None else {"device_latency": latency, "host_latency": latency}
     board = BoardConfig(stall=stall, seed=seed, **changes)
     with err.status(f"building {preset} …"):
         transport = open_simulation(
-            preset, board=board, engine=engine, vcd=vcd, window=window, record=False
-        )
+            preset, board=board, engine=engine, vcd=vcd, window=window, scopes=scope or (),
+            record=False,
+        )  # fmt: skip
     if vcd is not None:
         vcd.unlink(missing_ok=True)
     with closing(transport):
@@ -306,6 +311,7 @@ def _report(
     file: Path | None,
     vcd: Path | None,
     window: str | None,
+    scope: list[str] | None,
 ) -> None:
     """Prints what was measured and where it is; a missed target ends the command with 1."""
     rows = [
@@ -321,7 +327,8 @@ def _report(
                 f"--window {window} recorded nothing in {transport.now()} cycles; choose cycles "
                 "below that, or a task that npu wave shows for a whole recording"
             )
-        out.print(f"\nwaveform: {vcd} (npu wave {vcd})", markup=False, soft_wrap=True)
+        shown = "" if scope else f" (npu wave {vcd})"
+        out.print(f"\nwaveform: {vcd}{shown}", markup=False, soft_wrap=True)
     if missed := [row.name for row in rows if not row.met]:
         complain(f"target missed: {'; '.join(missed)}")
         raise typer.Exit(1)

@@ -5,9 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from hw.axi import Response
 from hw.config import HOST_BASE, NpuConfig
@@ -18,6 +17,8 @@ from .board.board import Board
 from .board.config import BoardConfig
 from .engine.base import Engine
 from .engine.pysim import PysimEngine
+from .history import History
+from .host import PATIENCE, Action, Direction, Host, Kind
 from .wave import Window
 
 __all__ = ["ENGINES", "Action", "SimTransport", "open"]
@@ -26,22 +27,6 @@ ENGINES = ("auto", "pysim")
 """Names of the engines; `auto` is the fastest that is there."""
 
 CONTROL_BYTES = 1 << 16
-PATIENCE = 100_000
-"""Cycles after which a control access without an answer is given up."""
-
-
-@dataclass(slots=True)
-class Action:
-    """One thing that the host did. The list of them replays a run exactly.
-
-    It is logged before it is done, so that one that fails or never ends is in the list, too.
-    """
-
-    cycle: int
-    kind: Literal["read", "write", "read_host", "write_host", "run_until", "reset", "inject"]
-    arguments: tuple[Any, ...]
-    result: Any = None
-    """What a read or a run gave; None if it was not answered."""
 
 
 class SimTransport:
@@ -62,9 +47,9 @@ class SimTransport:
         self.actions: list[Action] = []
         self._record = record
         self._board = board
-        self._memories = {name: engine.memory(name) for name in ("host", "device")}
+        self._host: Host | History = Host(board, engine)
+        self._afterwards: tuple[Path, Window, Sequence[str]] | None = None
         self._closed = False
-        engine.poke(board.results.ready, 1)
 
     @property
     def host_bytes(self) -> int:
@@ -84,22 +69,20 @@ class SimTransport:
         return values
 
     def read_host(self, address: int, size: int) -> bytes:
-        at = self._host_offset(address, size)
-        self._log("read_host", address, size)
-        return bytes(self._memories["host"][at : at + size])
+        self._check_host(address, size)
+        content: bytes = self._do("read_host", address, size)[1]
+        return content
 
     def write_host(self, address: int, data: bytes | bytearray | memoryview) -> None:
         content = bytes(data)
-        at = self._host_offset(address, len(content))
-        self._log("write_host", address, content)
-        self._memories["host"][at : at + len(content)] = content
+        self._check_host(address, len(content))
+        self._do("write_host", address, content)
 
     def run_until(self, *, interrupt: bool, cycle: int | None) -> Stop:
         self._check_open()
         if not interrupt and cycle is None:
             raise TransportError("run_until waits for nothing; give an interrupt or a cycle")
-        action = self._log("run_until", interrupt, cycle)
-        reached = self.engine.run_until(self._board.irq if interrupt else None, cycle)
+        action, reached = self._do("run_until", interrupt, cycle)
         stop = Stop(Reason.INTERRUPT if reached else Reason.CYCLE, self.now())
         action.result = stop
         return stop
@@ -109,48 +92,90 @@ class SimTransport:
 
     def reset(self) -> None:
         self._check_open()
-        self._log("reset")
-        self.engine.reset()
-        self.engine.poke(self._board.results.ready, 1)
+        self._do("reset")
 
     def close(self) -> None:
-        if not self._closed:
-            self.engine.close()
+        if self._closed:
+            return
         self._closed = True
+        try:
+            if self._afterwards is not None:
+                self._replay(*self._afterwards)
+        finally:
+            self.engine.close()
 
     # ------------------------------------------------------------ what only a simulation has
 
-    def capture(self, path: str | Path, window: str | Window | None = None) -> None:
-        """Records a waveform, within `window` (see `Window.parse`) or until `close`."""
+    def capture(
+        self,
+        path: str | Path,
+        window: str | Window | None = None,
+        *,
+        scopes: Sequence[str] = (),
+        afterwards: bool | None = None,
+    ) -> None:
+        """Records a waveform, within `window` or until `close`.
+
+        Parameters
+        ----------
+        window: see `Window.parse`.
+        scopes: only signals in these ("npu.core0"), and the clock.
+        afterwards: recorded when the link is closed, by a replay of what happens from now on,
+            instead of at once. By default a window is, on engines that are faster so.
+        """
         self._check_open()
-        self.engine.capture(*_recording(path, window, self.config))
+        recording = (*_recording(path, window, self.config), tuple(scopes))
+        if afterwards is None:
+            afterwards = self.engine.replays and window is not None
+        if afterwards:
+            self.keep_history()
+            self._afterwards = recording
+        else:
+            self.engine.capture(*recording)
+
+    def keep_history(self) -> None:
+        """From now on keeps what `replay` needs: snapshots, and a log of what the host does."""
+        self._check_open()
+        self._host = History(self._board, self.engine)
+
+    def replay(
+        self, window: str | Window, *, vcd: str | Path, scopes: Sequence[str] = ()
+    ) -> bool:
+        """Records a window of the past, from `keep_history` on. The run itself goes on unchanged.
+
+        The waveform is, byte for byte, what `capture` would have recorded. Returns whether any
+        cycle was in the window; otherwise there is no file.
+        """
+        self._check_open()
+        return self._replay(*_recording(vcd, window, self.config), scopes)
 
     def device_memory(self) -> memoryview:
-        """Backdoor for tests: the bytes of device memory, without a copy and without time.
+        """The bytes of device memory, to look at: without a copy and without time."""
+        return self.engine.memory("device").toreadonly()
 
-        What is written here is in no log: to replay such a run, write it again.
-        """
-        return self._memories["device"]
+    def write_device(self, address: int, data: bytes | bytearray | memoryview) -> None:
+        """Backdoor for tests: writes device memory without time."""
+        self._check_open()
+        content = bytes(data)
+        if not 0 <= address <= self.device_bytes - len(content):
+            raise TransportError(
+                f"{len(content)} bytes at {address:#x} are not within device memory, "
+                f"0 … {self.device_bytes - 1:#x}"
+            )
+        self._do("write_device", address, content)
 
     def inject(
         self,
-        direction: Literal["read", "write"],
+        direction: Direction,
         first: int,
         last: int,
         response: Any = Response.SLVERR,
     ) -> None:
         """Lets the memories answer accesses to `first` … `last` with a `Response`; None ends it."""
         self._check_open()
-        self._log("inject", direction, first, last, response)
-        error = self._board.read_error if direction == "read" else self._board.write_error
-        self.engine.poke(error.first, first)
-        self.engine.poke(error.last, last)
-        if response is not None:
-            self.engine.poke(error.response.as_value(), response.value)
-        self.engine.poke(error.enable, response is not None)
+        self._do("inject", direction, first, last, response)
 
     def _access(self, operation: Operation) -> int:
-        board, engine = self._board, self.engine
         address = operation.address
         if not 0 <= address < CONTROL_BYTES or address % 4:
             raise TransportError(
@@ -159,35 +184,25 @@ class SimTransport:
         value = operation.value if isinstance(operation, Write) else 0
         if not 0 <= value < 1 << 32:
             raise TransportError(f"{value:#x} for control address {address:#x} exceeds 32 bits")
-        start = engine.now
         writes = isinstance(operation, Write)
-        action = self._log("write", address, value) if writes else self._log("read", address)
-        command = board.commands
-        engine.poke(command.p.write, writes)
-        engine.poke(command.p.address, address)
-        engine.poke(command.p.data, value)
-        engine.poke(command.valid, 1)
-        engine.step()
-        engine.poke(command.valid, 0)
-        if not engine.run_until(board.results.valid, start + PATIENCE):
+        action, answer = self._do("write", address, value) if writes else self._do("read", address)
+        if answer is None:
             raise TransportError(
                 f"no answer from control address {address:#x} within {PATIENCE} cycles; "
                 "reset the device"
             )
-        response = Response(engine.peek(board.results.p.response))
-        result = engine.peek(board.results.p.data)
-        engine.step()
         if not writes:
-            action.result = result
-        if response is not Response.OKAY:
+            action.result = answer.data
+        if answer.response is not Response.OKAY:
             kind = "write to" if writes else "read of"
             raise TransportError(
-                f"{kind} control address {address:#x} was answered with {response.name} "
-                f"in cycle {engine.now}"
+                f"{kind} control address {address:#x} was answered with {answer.response.name} "
+                f"in cycle {self.now()}"
             )
+        result: int = answer.data
         return result
 
-    def _host_offset(self, address: int, size: int) -> int:
+    def _check_host(self, address: int, size: int) -> None:
         self._check_open()
         offset = address - HOST_BASE
         if size < 0 or not 0 <= offset <= self.host_bytes - size:
@@ -195,13 +210,20 @@ class SimTransport:
                 f"{size} bytes at {address:#x} are not within host memory, "
                 f"{HOST_BASE:#x} … {HOST_BASE + self.host_bytes - 1:#x}"
             )
-        return offset
 
-    def _log(self, kind: Any, *arguments: Any) -> Action:
+    def _do(self, kind: Kind, *arguments: Any) -> tuple[Action, Any]:
         action = Action(self.now(), kind, arguments)
         if self._record:
             self.actions.append(action)
-        return action
+        return action, self._host.perform(action)
+
+    def _replay(self, path: Path, window: Window, scopes: Sequence[str]) -> bool:
+        if not isinstance(self._host, History):
+            raise ConfigError(
+                f"the window {window} is over, and no history was kept; open the link with "
+                "history=True"
+            )
+        return self._host.replay(path, window, scopes)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -228,7 +250,9 @@ def open(
     engine: str = "auto",
     vcd: str | Path | None = None,
     window: str | Window | None = None,
+    scopes: Sequence[str] = (),
     record: bool = True,
+    history: bool = False,
     npu: Any = None,
 ) -> SimTransport:
     """A simulated NPU on its board.
@@ -238,8 +262,11 @@ def open(
     preset: sizes of the NPU, unless `config` gives them.
     board: memories around it.
     engine: what runs the gateware, one of `ENGINES`.
-    vcd: file for a waveform; window: the part that is recorded, see `Window.parse`.
+    vcd: file for a waveform; window, scopes: the part that is recorded, see
+        `SimTransport.capture`.
     record: whether what the host does is kept, to replay it; the list of a long run is long.
+    history: whether snapshots are kept, too, to record any window afterwards; see
+        `SimTransport.replay`.
     npu: a component to use in place of `Npu(config)`.
     """
     if engine not in ENGINES:
@@ -247,13 +274,18 @@ def open(
     if window is not None and vcd is None:
         raise ConfigError(f"the window {window} needs a file to record into; give vcd as well")
     config = config or NpuConfig.preset(preset)
-    recording = None if vcd is None else _recording(vcd, window, config)
+    if scopes and vcd is None:
+        raise ConfigError(f"the scopes {', '.join(scopes)} need a file to record into; give vcd")
+    if vcd is not None:
+        _recording(vcd, window, config)
     if npu is None:
         from hw.npu import Npu  # here, so that commands that simulate nothing start sooner
 
         npu = Npu(config)
     whole = Board(npu, config, board or BoardConfig())
     transport = SimTransport(whole, PysimEngine(whole, clock_mhz=config.clock_mhz), record=record)
-    if recording is not None:
-        transport.capture(*recording)
+    if history:
+        transport.keep_history()
+    if vcd is not None:
+        transport.capture(vcd, window, scopes=scopes)
     return transport

@@ -12,7 +12,7 @@ from hw.config import PRESETS
 from .board.config import BoardConfig
 from .link import ENGINES
 
-__all__ = ["Engine", "Json", "Latency", "Preset", "Seed", "Stall", "Vcd", "Window"]
+__all__ = ["Engine", "Json", "Latency", "Preset", "Scope", "Seed", "Stall", "Vcd", "Window"]
 
 Preset = Annotated[
     str, typer.Option(metavar="NAME", help=f"Sizes of the NPU: {', '.join(PRESETS)}.")
@@ -27,6 +27,12 @@ Window = Annotated[
     str | None,
     typer.Option(
         metavar="PART", help="Record only this part of the run: FIRST:STOP in cycles, or task:ID."
+    ),
+]
+Scope = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME", help="Record only signals in this scope, such as npu.core0; repeatable."
     ),
 ]
 Latency = Annotated[

@@ -53,13 +53,13 @@ def reuse(machine, monkeypatch):
     `boards` are what it asked for; `fault` are arguments of `inject` for the next run.
     """
 
-    def reopen(preset, *, board, engine, vcd, window, record):
+    def reopen(preset, *, board, engine, vcd, window, scopes, record):
         reopen.boards.append(board)
         machine.reset()
         if reopen.fault is not None:
             machine.inject(*reopen.fault)
         if vcd is not None:
-            machine.capture(vcd, window)
+            machine.capture(vcd, window, scopes=scopes)
         return machine
 
     reopen.boards = []

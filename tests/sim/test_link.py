@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import pytest
 
+import sim.host
 import sim.link
 from hw.axi import Response
 from hw.config import HOST_BASE, ConfigError
@@ -96,7 +97,7 @@ def test_impossible_accesses_are_refused_before_the_bus(link, operation):
 
 
 def test_an_npu_that_does_not_answer_is_given_up(link, monkeypatch):
-    monkeypatch.setattr(sim.link, "PATIENCE", 50)
+    monkeypatch.setattr(sim.host, "PATIENCE", 50)
     link.control([Write(stub.MUTE, 1)])
     with pytest.raises(TransportError, match="no answer from control address 0x0"):
         link.control([Read(stub.IDENT)])
@@ -171,7 +172,7 @@ def test_the_same_program_takes_the_same_cycles(link):
 
 
 def test_the_log_replays_a_run_with_errors_and_accesses_without_an_answer(link, monkeypatch):
-    monkeypatch.setattr(sim.link, "PATIENCE", 50)
+    monkeypatch.setattr(sim.host, "PATIENCE", 50)
     del link.actions[:]
     link.inject("read", 64, 64, Response.SLVERR)
     link.write_host(HOST_BASE, b"12345678")

@@ -23,7 +23,7 @@ def fresh():
 def clear(transport):
     """Back to cycle 0 and to empty memories."""
     transport.reset()
-    transport.device_memory()[:] = bytes(transport.device_bytes)
+    transport.write_device(0, bytes(transport.device_bytes))
     transport.write_host(HOST_BASE, bytes(transport.host_bytes))
     transport.actions.clear()
 

@@ -17,7 +17,7 @@ from tests.system.programs import check_order, open_sides, play
 def check(transport, seed, programs, steps=7):
     """Several programs, one after the other, on the machine and on the model."""
     transport.reset()
-    transport.device_memory()[:] = bytes(transport.device_bytes)
+    transport.write_device(0, bytes(transport.device_bytes))
     model = ModelDevice(transport.config, kernel=DeviceKernels(transport.config),
                         device_bytes=transport.device_bytes)  # fmt: skip
     device = Device(transport, patience=20_000, watchdog=5_000)
