@@ -55,18 +55,7 @@ class Compiler:
     def run(self, arguments: Sequence[str], work: Path) -> None:
         """Calls it in the folder `work`, the only one it writes to."""
         command = [*self.command, *self.flags, *arguments]
-        environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(work)}
-        if self.name == "zig" and _nothing_to_cache():
-            environment["ZIG_GLOBAL_CACHE_DIR"] = environment["ZIG_LOCAL_CACHE_DIR"] = str(
-                work / "zig"
-            )
-        try:
-            done = subprocess.run(
-                command, cwd=work, env=environment, stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-            )  # fmt: skip
-        except OSError as error:
-            raise BuildError(f"{self.name} cannot be started: {error}") from error
+        done = _call(command, work)
         if done.returncode:
             raise BuildError(
                 f"{self.name} failed ({_status(done.returncode)}):\n{_essence(done.stdout)}\n"
@@ -139,7 +128,8 @@ def _remembered(command: tuple[str, ...], cache: Cache) -> Compiler:
 
 def _probe(command: tuple[str, ...], cache: Cache) -> Compiler:
     """Compiles a little library and calls it."""
-    version = _version(command)
+    with cache.workspace() as work:
+        version = _call([*command, "--version"], work).stdout
     name = _name(command, version)
     first = None
     for target in _TARGETS:
@@ -164,19 +154,21 @@ def _probe(command: tuple[str, ...], cache: Cache) -> Compiler:
     raise first
 
 
-def _version(command: tuple[str, ...]) -> str:
+def _call(command: Sequence[str], work: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(work)}
+    if _nothing_to_cache():
+        environment["ZIG_GLOBAL_CACHE_DIR"] = environment["ZIG_LOCAL_CACHE_DIR"] = str(work / "zig")
     try:
-        done = subprocess.run(
-            [*command, "--version"], capture_output=True, text=True, errors="replace",
-            stdin=subprocess.DEVNULL,
+        return subprocess.run(
+            command, cwd=work, env=environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
         )  # fmt: skip
     except OSError as error:
-        raise BuildError(f"it cannot be started: {error}") from error
-    return done.stdout
+        raise BuildError(f"{command[0]} cannot be started: {error}") from error
 
 
 def _name(command: tuple[str, ...], version: str) -> str:
-    if Path(command[0]).stem == "zig" or "ziglang" in command:
+    if Path(command[0]).stem == "zig" or "ziglang" in command or "/ziglang" in version:
         return "zig"
     if "clang" in version:
         return "clang"

@@ -149,11 +149,11 @@ exec {command} "$@"
 
 
 @pytest.fixture
-def wrapped(which, cache, tmp_path, monkeypatch):
+def wrapped(cache, tmp_path, monkeypatch):
     """Puts a script before the compiler, which logs and does something before a unit."""
 
     def wrapped(before):
-        script = tmp_path / ("zig" if which == "zig" else "cc")
+        script = tmp_path / "cc"
         script.write_text(WRAPPER.format(before=before, command=os.environ["CELOSIA_CC"]))
         script.chmod(0o755)
         monkeypatch.setenv("CELOSIA_CC", str(script))

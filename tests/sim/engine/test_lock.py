@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+import sim.engine.lock
 from sim.engine.lock import lock
 
 HOLD = """
@@ -61,6 +62,26 @@ def test_a_killed_process_holds_nothing(other, tmp_path):
     with lock(tmp_path / "lock", 0) as held:
         assert held
     assert os.listdir(tmp_path) == []
+
+
+def test_a_file_that_its_holder_removed_just_before_is_not_taken_for_the_lock(
+    tmp_path, monkeypatch
+):
+    attempt = sim.engine.lock._try
+    opened = []
+
+    def removed_first(handle):
+        if not opened:
+            (tmp_path / "lock").unlink()
+        opened.append(handle)
+        return attempt(handle)
+
+    monkeypatch.setattr(sim.engine.lock, "_try", removed_first)
+    with lock(tmp_path / "lock", 60) as held:
+        assert held
+        with lock(tmp_path / "lock", 0) as again:
+            assert not again
+    assert len(opened) == 3
 
 
 def test_those_who_come_and_go_never_hold_it_together(tmp_path):
