@@ -58,7 +58,7 @@ class History:
     marks: the snapshots, in order of time.
     """
 
-    def __init__(self, board: Board, engine: Engine, *, every: int = 2048, keep: int = 32) -> None:
+    def __init__(self, board: Board, engine: Engine, *, every: int, keep: int = 32) -> None:
         self._board = board
         self._engine = engine
         self._host = Host(board, engine)

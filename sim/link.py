@@ -133,10 +133,17 @@ class SimTransport:
         else:
             self.engine.capture(*recording)
 
-    def keep_history(self) -> None:
-        """From now on keeps what `replay` needs: snapshots, and a log of what the host does."""
+    def keep_history(self, *, every: int = 2048) -> None:
+        """From now on keeps what `replay` needs: snapshots, and a log of what the host does.
+
+        `every`: cycles between snapshots at first, while the history is short.
+        """
         self._check_open()
-        self._host = History(self._board, self.engine)
+        self._host = History(self._board, self.engine, every=every)
+
+    def forget(self) -> None:
+        """Drops the history."""
+        self._host = Host(self._board, self.engine)
 
     def replay(
         self, window: str | Window, *, vcd: str | Path, scopes: Sequence[str] = ()

@@ -19,6 +19,7 @@ from hw.config import PRESETS, NpuConfig
 from hw.regs.export import c_header, markdown, systemrdl
 from hw.regs.registers import REGISTER_MAP
 from rt.kernel.gemm import GemmShape, gemm_kernel
+from sim.wave import Waveform
 
 TEXT = """\
 .fingerprint 0xa4933764
@@ -84,6 +85,21 @@ def test_gemm_writes_the_product_and_prints_and_saves_its_figures(npu, reuse, ma
     assert "equal to numpy" in again.out
     assert again.complaint.startswith("--window task:99 recorded nothing in ")
     assert not (folder / "run.vcd").exists()
+
+
+def test_a_recording_is_limited_to_scopes(npu, reuse, matrices):
+    result = npu(f"{GEMM} --vcd run.vcd --window 900:950 --scope npu.core0 --scope npu.irq")
+    assert (result.status, result.err) == (0, "")
+    assert result.out.endswith("waveform: run.vcd\n")
+    wave = Waveform("run.vcd")
+    assert (wave.first, wave.last) == (900, 949)
+    scopes = {".".join(name.split(".")[:2]) for name in wave.signals}
+    assert scopes == {"clk", "npu.core0", "npu.irq"}
+    result = npu(f"{GEMM} --vcd run.vcd --scope npu.core")
+    assert result.status == 2
+    assert result.complaint == (
+        "no scope is called 'npu.core'; scopes are those of a waveform below bench.top, such as npu"
+    )
 
 
 def test_gemm_takes_arrays_in_fortran_order(npu, reuse, matrices):
@@ -196,6 +212,8 @@ def test_digits_prints_predictions_and_equal_latencies(npu, reuse, folder, monke
         (f"{GEMM} --seed -1", "seed is -1; it must lie within 0 … 4294967296"),
         (f"{GEMM} --window 1:2",
          "--window 1:2 needs a waveform to be part of; give --vcd FILE too"),
+        (f"{GEMM} --scope npu",
+         "--scope needs a waveform to be part of; give --vcd FILE too"),
         (f"{GEMM} --vcd x.vcd --window soon",
          ("the window is 'soon'; write FIRST:STOP in cycles, such as 120000:121000, "
           "or task:ID, such as task:17")),
@@ -213,7 +231,9 @@ def test_digits_prints_predictions_and_equal_latencies(npu, reuse, folder, monke
         ("run digits --images 2000", "--images is 2000; choose 1 … 1797"),
         ("run digits --batch 0", "--batch is 0; a kernel takes at least 1 image"),
         ("run digits --no-vcd --window 1:2",
-         "--no-vcd goes with neither --vcd nor --window; leave one out"),
+         "--no-vcd goes with none of --vcd, --window and --scope; leave one out"),
+        ("run digits --no-vcd --scope npu",
+         "--no-vcd goes with none of --vcd, --window and --scope; leave one out"),
         ("disasm none.bin", "cannot read none.bin: No such file or directory; name a file"),
         ("asm none.s -o x.bin", "cannot read none.s: No such file or directory; name a file"),
         ("wave none.vcd", "cannot read none.vcd: No such file or directory"),
