@@ -1,0 +1,296 @@
+"""The values of Amaranth's netlist as nodes of a `Graph`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from amaranth.hdl import _nir as nir
+
+from .arithmetic import Arithmetic
+from .graph import LIMB, Graph
+from .tables import Unsupported
+
+__all__ = ["Cells", "Nets", "Run", "runs"]
+
+Nets = Sequence[int]
+Run = tuple[str, int, int, int]
+"""("constant", bits, number, 0), ("cell", bits, index of the cell, its first bit),
+("repeat", bits, net, 0), or ("sign", bits, 0, 0): repeats the bit below."""
+
+
+def runs(nets: Nets) -> Iterator[Run]:
+    """Nets, which are single bits, gathered into words."""
+    position, size = 0, len(nets)
+    while position < size:
+        net = nets[position]
+        end = position + 1
+        if net < 2:
+            number = int(net)
+            while end < size and nets[end] < 2:
+                number |= int(nets[end]) << (end - position)
+                end += 1
+            yield "constant", end - position, number, 0
+        elif end < size and nets[end] == net:
+            while end < size and nets[end] == net:
+                end += 1
+            yield "repeat", end - position, net, 0
+        else:
+            while end < size and nets[end] == net + end - position:
+                end += 1
+            yield "cell", end - position, net >> 16, net & 0xFFFF
+            first = end
+            while end < size and nets[end] == nets[first - 1]:
+                end += 1
+            if end > first:
+                yield "sign", end - first, 0, 0
+        position = end
+
+
+class Cells:
+    """Makes nodes on demand, only for the bits that are asked for.
+
+    Parameters
+    ----------
+    raw: Amaranth's netlist, all nets resolved.
+    graph: to which nodes are added.
+
+    Attributes
+    ----------
+    pieces: for each cell with state, its pieces (first bit, bit after the last, element).
+    """
+
+    def __init__(self, raw: Any, graph: Graph) -> None:
+        self.raw = raw
+        self.graph = graph
+        self.pieces: dict[int, list[tuple[int, int, int]]] = {}
+        self.memories: dict[int, int] = {}
+        self._made: dict[tuple[int, int, int], int] = {}
+        self._values: dict[Nets, int] = {}
+        self._apart: dict[tuple[int, int], bool] = {}
+        self._arithmetic = Arithmetic(graph)
+
+    def limbs(self, nets: Nets) -> list[int]:
+        """The nodes of a value, 64 bits each but the last."""
+        return [self.value(nets[at : at + LIMB]) for at in range(0, len(nets), LIMB)]
+
+    def net(self, net: int) -> int:
+        """The node of one bit."""
+        if net < 2:
+            return self.graph.const(1, net)
+        return self._range(net >> 16, net & 0xFFFF, (net & 0xFFFF) + 1)
+
+    def value(self, nets: Nets) -> int:
+        """The node of a value of 1 … 64 bits."""
+        found = self._values.get(nets)
+        if found is None:
+            found = self._values[nets] = self._value(nets)
+        return found
+
+    def _value(self, nets: Nets) -> int:
+        graph = self.graph
+        parts: list[int] = []
+        for kind, bits, what, first in runs(nets):
+            if kind == "constant":
+                parts.append(graph.const(bits, what))
+            elif kind == "repeat":
+                parts.append(graph.sext(self.net(what), bits))
+            elif kind == "cell":
+                parts.append(self._range(what, first, first + bits))
+            else:
+                below = graph.cat(parts)
+                parts = [graph.sext(below, graph.widths[below] + bits)]
+        return graph.cat(parts)
+
+    def _range(self, index: int, low: int, high: int) -> int:
+        """The node of bits `low` to `high` − 1 of the output of a cell."""
+        key = index, low, high
+        found = self._made.get(key)
+        if found is None:
+            self._made[key] = -1
+            cell = self.raw.cells[index]
+            before, self.graph.home = self.graph.home, cell.module_idx
+            found = self._make(index, cell, low, high)
+            self.graph.home = before
+            self._made[key] = found
+        elif found < 0:
+            self._loop(index, low)
+        return found
+
+    def _loop(self, index: int, bit: int) -> None:
+        cell = self.raw.cells[index]
+        path = ".".join(self.raw.modules[cell.module_idx].name)
+        where = f" (from {cell.src_loc[0]}:{cell.src_loc[1]})" if cell.src_loc else ""
+        raise Unsupported(
+            f"bit {bit} of a value in {path}{where} depends on itself without a register "
+            "between: break the combinational loop"
+        )
+
+    def _make(self, index: int, cell: Any, low: int, high: int) -> int:
+        pieces = self.pieces.get(index)
+        if pieces is not None:
+            return self._state(pieces, low, high)
+        if isinstance(cell, nir.Operator):
+            return self._operator(cell, low, high)
+        if isinstance(cell, nir.AssignmentList):
+            return self.assignments(cell.default, cell.assignments, low, high)
+        if isinstance(cell, nir.Matches):
+            return self._matches(cell)
+        if isinstance(cell, nir.PriorityMatch):
+            return self.graph.cat([self._priority(cell, bit) for bit in range(low, high)])
+        if isinstance(cell, nir.Part):
+            return self._part(cell, low, high)
+        if isinstance(cell, nir.AsyncReadPort):
+            memory = self.memories[cell.memory]
+            address = self.limbs(cell.addr) or [self.graph.const(1, 0)]
+            return self.row(memory, address, low, high)
+        raise Unsupported(f"{type(cell).__name__} at {cell.src_loc} cannot be simulated")
+
+    def _state(self, pieces: list[tuple[int, int, int]], low: int, high: int) -> int:
+        graph, parts = self.graph, []
+        for first, end, element in pieces:
+            start, stop = max(first, low), min(end, high)
+            if start < stop:
+                state = graph.node("state", end - first, element)
+                parts.append(graph.slice(state, start - first, stop - start))
+        return graph.cat(parts)
+
+    def row(self, memory: int, address: list[int], low: int, high: int) -> int:
+        """Bits of the row of a memory."""
+        graph = self.graph
+        beyond = [graph.equal(limb, graph.const(graph.widths[limb], 0)) for limb in address[1:]]
+        parts = []
+        while low < high:
+            end = min(high, low // LIMB * LIMB + LIMB)
+            parts.append(graph.node("memory", end - low, memory, address[0], low))
+            low = end
+        value = graph.cat(parts)
+        if beyond:
+            inside = graph.bitwise("and", beyond)
+            value = graph.mux(inside, value, graph.const(graph.widths[value], 0))
+        return value
+
+    # ----------------------------------------------------------------- control structures
+
+    def assignments(self, default: Nets, assigned: Sequence[Any], low: int, high: int) -> int:
+        """Bits of a value that later assignments override."""
+        graph = self.graph
+        borders = {low, high}
+        relevant = []
+        for assignment in assigned:
+            start, stop = assignment.start, assignment.start + len(assignment.value)
+            if start < high and stop > low:
+                relevant.append((assignment, start, stop))
+                borders.update(border for border in (start, stop) if low < border < high)
+        parts = []
+        edges = sorted(borders)
+        for first, end in zip(edges, edges[1:], strict=False):
+            value = self.value(default[first:end])
+            for assignment, start, stop in relevant:
+                if start <= first and end <= stop:
+                    new = self.value(assignment.value[first - start : end - start])
+                    value = graph.mux(self.net(assignment.cond), new, value)
+            parts.append(value)
+        return graph.cat(parts)
+
+    def _matches(self, cell: Any) -> int:
+        graph = self.graph
+        limbs = self.limbs(cell.value)
+        found = graph.const(1, 0)
+        for pattern in cell.patterns:
+            digits = pattern[::-1]
+            test = graph.const(1, 1)
+            for at, limb in zip(range(0, len(digits), LIMB), limbs, strict=True):
+                test = graph.bitwise("and", (test, self._match(limb, digits[at : at + LIMB])))
+            found = graph.bitwise("or", (found, test))
+        return found
+
+    def _match(self, value: int, digits: str) -> int:
+        """Whether a value has these digits, the lowest first; "-" is any."""
+        graph = self.graph
+        cared = digits.strip("-")
+        first = digits.find(cared) if cared else 0
+        value = graph.slice(value, first, len(cared)) if cared else value
+        if "-" in cared:
+            care = int(cared[::-1].replace("0", "1").replace("-", "0"), 2)
+            value = graph.bitwise("and", (value, graph.const(len(cared), care)))
+        if not cared:
+            return graph.const(1, 1)
+        number = int(cared[::-1].replace("-", "0"), 2)
+        return graph.equal(value, graph.const(len(cared), number))
+
+    def _priority(self, cell: Any, bit: int) -> int:
+        """Whether input `bit` is the first that holds, while the cell is enabled."""
+        graph = self.graph
+        mine = cell.inputs[bit]
+        result = graph.bitwise("and", (self.net(cell.en), self.net(mine)))
+        before = [net for net in cell.inputs[:bit] if not self._disjoint(net, mine)]
+        if before:
+            any_before = graph.bitwise("or", [self.net(net) for net in before])
+            result = graph.bitwise("and", (result, graph.invert(any_before)))
+        return result
+
+    def _disjoint(self, a: int, b: int) -> bool:
+        """Whether two nets are matches of one value that cannot hold together."""
+        if a < 2 or b < 2:
+            return False
+        key = a, b
+        if key not in self._apart:
+            one, two = self.raw.cells[a >> 16], self.raw.cells[b >> 16]
+            self._apart[key] = (
+                isinstance(one, nir.Matches)
+                and isinstance(two, nir.Matches)
+                and one.value == two.value
+                and all(
+                    any("-" not in pair and pair[0] != pair[1] for pair in zip(p, q, strict=True))
+                    for p in one.patterns
+                    for q in two.patterns
+                )
+            )
+        return self._apart[key]
+
+    # -------------------------------------------------------------------------- operators
+
+    def _part(self, cell: Any, low: int, high: int) -> int:
+        """A slice at an offset that is computed."""
+        value = self.limbs(cell.value) or [self.graph.const(1, 0)]
+        offset = self.limbs(cell.offset) or [self.graph.const(1, 0)]
+        bits = len(cell.value)
+        return self._arithmetic.part(
+            value, bits, offset, cell.stride, low, high, signed=cell.value_signed
+        )
+
+    def _operator(self, cell: Any, low: int, high: int) -> int:
+        graph, operator, inputs = self.graph, cell.operator, cell.inputs
+        if operator == "~":
+            return graph.invert(self.value(inputs[0][low:high]))
+        if operator == "m":
+            condition = self.net(inputs[0][0])
+            return graph.mux(
+                condition, self.value(inputs[1][low:high]), self.value(inputs[2][low:high])
+            )
+        if operator in ("&", "|", "^"):
+            name = {"&": "and", "|": "or", "^": "xor"}[operator]
+            return graph.bitwise(name, [self.value(operand[low:high]) for operand in inputs])
+        if operator in ("+", "-", "*", "<<"):
+            # The bits above are not needed for those below.
+            demanded = [operand[:high] for operand in inputs]
+            if operator == "<<":
+                demanded[1] = inputs[1]
+        else:
+            demanded = list(inputs)
+        limbs = [self.limbs(operand) for operand in demanded]
+        if operator in ("<<", "u>>", "s>>") and not limbs[1]:
+            limbs[1] = [graph.const(1, 0)]
+        width = len(demanded[0])
+        result = self._arithmetic.operate(operator, limbs, width)
+        first = low // LIMB
+        bits = result[first : (high - 1) // LIMB + 1]
+        return graph.cat(
+            [
+                graph.slice(limb, max(0, low - at), min(high - at, graph.widths[limb]) - max(0, low - at))
+                for at, limb in zip(range(first * LIMB, high, LIMB), bits, strict=True)
+            ]
+        )
+
+

@@ -1,0 +1,312 @@
+"""The C functions of a design: combinational logic, clock edges, and what wakes what."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from .expressions import Expressions, literal
+from .graph import mask
+from .layout import Layout, Place, row_bytes
+from .partition import Cluster, Group, Partition, check_nodes
+from .tables import Check
+
+__all__ = ["Functions"]
+
+WORD = 64
+
+
+class Functions:
+    """Writes the functions of a partition.
+
+    A word of `v` has a flag for each of 64 places. Clusters come first, in order of evaluation:
+    their flags mean that something they read has changed. Then come the groups of each clocking,
+    writes last; the flag of a guarded one is its guard, that of another means a change again.
+
+    Attributes
+    ----------
+    layout: of state and work area.
+    texts: functions, each a whole definition. prototypes: their declarations.
+    wakes: for each element, the flags (word, bits) of the places that read it.
+    memory_wakes: the same for memories.
+    """
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.netlist = partition.netlist
+        self.graph = partition.netlist.graph
+        self.cluster_words = (len(partition.clusters) + WORD - 1) // WORD
+        self._number()
+        self.layout = Layout.of(partition, self.cluster_words + 2 * self.group_words)
+        self.layout.store(sorted(partition.stored), self.graph.widths)
+        self._storage = {
+            node: place.text() if place.size > 2 else f"(u32){place.text()}"
+            for node, place in self.layout.stored.items()
+        }
+        self.pointers = self.layout.work.take(
+            8 * (2 * sum(m.external is not None for m in self.netlist.memories) + 4), 8
+        )
+        self.texts: list[str] = []
+        self.prototypes: list[str] = []
+        self._readers()
+
+    # ------------------------------------------------------------------------- numbering
+
+    def _number(self) -> None:
+        """Gives a flag to each group; those switched on by one cluster are neighbours."""
+        groups = self.partition.groups
+        home = {
+            number: index
+            for index, cluster in enumerate(self.partition.clusters)
+            for number in cluster.guards
+        }
+        self.flags: dict[int, int] = {}
+        self.early: list[range] = []
+        self.late: list[range] = []
+        words = 0
+        for clocking in range(len(self.netlist.clockings)):
+            mine = [n for n, group in enumerate(groups) if group.clocking == clocking]
+            mine.sort(key=lambda n: (home.get(n, len(home)), n))
+            for late, ranges in ((False, self.early), (True, self.late)):
+                chosen = [n for n in mine if (groups[n].write is not None) == late]
+                for position, number in enumerate(chosen):
+                    self.flags[number] = (self.cluster_words + words) * WORD + position
+                count = (len(chosen) + WORD - 1) // WORD
+                first = self.cluster_words + words
+                ranges.append(range(first, first + count))
+                words += count
+        self.group_words = words
+        self.by_flag = {flag: number for number, flag in self.flags.items()}
+
+    def _readers(self) -> None:
+        """Finds what each place reads, and so what wakes it."""
+        partition = self.partition
+        elements: dict[int, set[int]] = defaultdict(set)
+        stored: dict[int, set[int]] = defaultdict(set)
+        memories: dict[int, set[int]] = defaultdict(set)
+
+        def reads(flag: int, roots: Iterable[int], own: int) -> None:
+            seen: set[int] = set()
+            waiting = list(roots)
+            while waiting:
+                node = waiting.pop()
+                if node in seen:
+                    continue
+                seen.add(node)
+                op = self.graph.ops[node]
+                if op == "state":
+                    elements[self.graph.args[node][0]].add(flag)
+                elif partition.stored.get(node, own) != own:
+                    stored[node].add(flag)
+                else:
+                    if op == "memory":
+                        memories[self.graph.args[node][0]].add(flag)
+                    waiting += self.graph.operands(node)
+
+        for index, cluster in enumerate(partition.clusters):
+            reads(index, self._cluster_roots(cluster), index)
+        for number, group in enumerate(partition.groups):
+            if group.guard is None:
+                reads(self.flags[number], group.roots, -1)
+        self.wakes = [_flags(elements.get(n, ())) for n in range(len(self.netlist.elements))]
+        self.stored_wakes = {node: _flags(stored.get(node, ())) for node in partition.stored}
+        self.memory_wakes = [_flags(memories.get(n, ())) for n in range(len(self.netlist.memories))]
+
+    def _cluster_roots(self, cluster: Cluster) -> list[int]:
+        guards = [self.partition.groups[number].guard for number in cluster.guards]
+        return [
+            *cluster.roots,
+            *(guard for guard in guards if guard is not None),
+            *(node for check in cluster.checks for node in check_nodes(check)),
+        ]
+
+    # ------------------------------------------------------------------------ expressions
+
+    def _expressions(self, own: int = -1) -> Expressions:
+        partition = self.partition
+
+        def load(node: int) -> str | None:
+            if self.graph.ops[node] == "state":
+                place = self.layout.elements[self.graph.args[node][0]]
+                return place.text() if place.size > 2 else f"(u32){place.text()}"
+            if partition.stored.get(node, own) != own:
+                return self._storage[node]
+            return None
+
+        return Expressions(self.graph, load, self._row)
+
+    def _base(self, memory: int) -> str:
+        offset = self.layout.memories[memory]
+        if self.netlist.memories[memory].external is None:
+            return f"(s + {offset})"
+        return f"(*(u8 **)(v + {self.pointers + 32 + 16 * offset}))"
+
+    def _row(self, memory: int, address: str, bits: int, bit: int, width: int) -> str:
+        table = self.netlist.memories[memory]
+        stride = row_bytes(table)
+        size = min(8, stride)
+        at = f"{self._base(memory)} + {stride}ull * {address} + {bit // 64 * 8}"
+        text = f"*(u{8 * size} *)({at})"
+        if bit % 64:
+            text = f"({text} >> {bit % 64})"
+        if width < 8 * size - bit % 64:
+            text = f"({text} & {literal(width, mask(width))})"
+        if table.depth < 1 << bits:
+            text = f"{address} < {table.depth} ? {text} : 0"
+        return text
+
+    @staticmethod
+    def wake(flags: Sequence[tuple[int, int]]) -> str:
+        return " ".join(f"AWAKE({word}) |= {bits:#x}ull;" for word, bits in flags)
+
+    # -------------------------------------------------------------------------- functions
+
+    def write(self) -> None:
+        """Writes everything."""
+        for word in range(self.cluster_words):
+            body = []
+            first = word * WORD
+            for index in range(first, min(first + WORD, len(self.partition.clusters))):
+                lines = self._cluster(index, self.partition.clusters[index])
+                body += [f"if (AWAKE({word}) & {1 << index - first:#x}ull) {{", *lines, "}"]
+            self._function(f"comb{word}", [*body, f"AWAKE({word}) = 0;"])
+        for clocking in range(len(self.netlist.clockings)):
+            for word in (*self.early[clocking], *self.late[clocking]):
+                self._group_word(word)
+
+    def _function(self, name: str, body: list[str]) -> None:
+        head = f"void {name}(u8 *restrict s, u8 *restrict v)"
+        self.prototypes.append(f"{head};")
+        inner = "\n".join(f"    {line}" for line in body)
+        self.texts.append(f"{head}\n{{\n{inner}\n}}\n")
+
+    def _cluster(self, index: int, cluster: Cluster) -> list[str]:
+        expressions = self._expressions(index)
+        lines = expressions.write(self._cluster_roots(cluster))
+        alike: dict[tuple[tuple[int, int], ...], list[int]] = defaultdict(list)
+        for node in cluster.roots:
+            alike[tuple(self.stored_wakes[node])].append(node)
+        for flags, nodes in alike.items():
+            places = [self.layout.stored[node] for node in nodes]
+            pairs = [(p.text(), expressions.name(n)) for p, n in zip(places, nodes, strict=True)]
+            copies = " ".join(f"{place} = {value};" for place, value in pairs)
+            if flags:
+                changed = " | ".join(f"({place} ^ {value})" for place, value in pairs)
+                copies = f"if ({changed}) {{ {copies} {self.wake(flags)} }}"
+            lines.append(copies)
+        switches: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for number in cluster.guards:
+            word, bit = divmod(self.flags[number], WORD)
+            guard = self.partition.groups[number].guard
+            assert guard is not None
+            switches[word].append((bit, guard))
+        for word, bits in switches.items():
+            cleared = mask(WORD) & ~sum(1 << bit for bit, _ in bits)
+            values = " | ".join(f"(u64)({expressions.name(node)}) << {bit}" for bit, node in bits)
+            lines.append(f"AWAKE({word}) = (AWAKE({word}) & {cleared:#x}ull) | {values};")
+        for check in cluster.checks:
+            lines += self._check(check, expressions)
+        return [f"// {self.netlist.modules[cluster.module] or 'top'}", *(f"    {x}" for x in lines)]
+
+    def _group_word(self, word: int) -> None:
+        groups = [
+            (bit, self.by_flag[flag])
+            for bit, flag in enumerate(range(word * WORD, word * WORD + WORD))
+            if flag in self.by_flag
+        ]
+        levels = sum(
+            1 << bit for bit, number in groups
+            if self.partition.groups[number].guard is not None
+        )
+        changed = f"AWAKE({word + self.group_words})"
+        body = [f"const u64 awake = AWAKE({word});", f"AWAKE({word}) = awake & {levels:#x}ull;"]
+        commit = []
+        for bit, number in groups:
+            group = self.partition.groups[number]
+            lines = self._group(group, f"{changed} |= {1 << bit:#x}ull;")
+            body += [f"if (awake & {1 << bit:#x}ull) {{", *(f"    {x}" for x in lines), "}"]
+            start, size = self.layout.spans[number]
+            if size:
+                copy = f"memcpy(s + {start}, v + {self.layout.next_values + start}, {size});"
+                commit.append(f"if (changed & {1 << bit:#x}ull) {copy}")
+        self._function(f"edge{word}", body)
+        if commit:
+            self._function(
+                f"commit{word}",
+                [f"const u64 changed = {changed};", f"{changed} = 0;", *commit],
+            )
+
+    def _group(self, group: Group, changes: str) -> list[str]:
+        expressions = self._expressions()
+        lines = [f"// {self.netlist.modules[group.module] or 'top'}"]
+        lines += expressions.write(group.roots)
+        if group.write is not None:
+            return lines + self._write(group, expressions)
+        for check in group.checks:
+            lines += self._check(check, expressions)
+        alike: dict[tuple[tuple[int, int], ...], list[tuple[int, int]]] = defaultdict(list)
+        for number, node in group.elements:
+            alike[tuple(self.wakes[number])].append((number, node))
+        for flags, members in alike.items():
+            differences = []
+            for number, node in members:
+                place = self.layout.elements[number]
+                later = Place("v", self.layout.next_values + place.offset, place.size)
+                lines.append(f"{later.text()} = {expressions.name(node)};")
+                differences.append(f"({expressions.name(node)} ^ {place.text()})")
+            lines.append(f"if ({' | '.join(differences)}) {{ {changes} {self.wake(flags)} }}")
+        return lines
+
+    def _write(self, group: Group, expressions: Expressions) -> list[str]:
+        write = group.write
+        assert write is not None
+        table = self.netlist.memories[write.memory]
+        stride = row_bytes(table)
+        size = min(8, stride)
+        address = expressions.name(write.address)
+        lines = [f"u8 *const row = {self._base(write.memory)} + {stride}ull * {address};"]
+        for bit, enable, data in write.chunks:
+            width = self.graph.widths[data]
+            target = f"*(u{8 * size} *)(row + {bit // 64 * 8})"
+            value = expressions.name(data)
+            bits = mask(width) << bit % 64
+            if bits != mask(8 * size):
+                value = (
+                    f"({target} & {mask(8 * size) & ~bits:#x}ull) | (u64){value} << {bit % 64}"
+                )
+            known = self.graph.value(enable)
+            if known != 0:
+                test = "" if known else f"if ({expressions.name(enable)}) "
+                lines.append(f"{test}{target} = {value};")
+        if table.external is not None:
+            dirty = f"(*(u8 **)(v + {self.pointers + 40 + 16 * self.layout.memories[write.memory]}))"
+            lines.append(f"{dirty}[{stride}ull * {address} >> 12] = 1;")
+        lines.append(self.wake(self.memory_wakes[write.memory]))
+        if table.depth < 1 << self.graph.widths[write.address]:
+            lines = [f"if ({address} < {table.depth}) {{", *lines, "}"]
+        return lines
+
+    def _check(self, check: Check, expressions: Expressions) -> list[str]:
+        number = self.netlist.checks.index(check)
+        values = [
+            expressions.name(node)
+            for chunk in check.message
+            if not isinstance(chunk, str)
+            for node in chunk[0]
+        ]
+        array = f"(const u64[]){{{', '.join(values) or '0'}}}"
+        enable = expressions.name(check.enable)
+        if check.test is not None:
+            test = expressions.name(check.test)
+            enable = f"{enable} && {'' if check.kind == 'cover' else '!'}({test})"
+        return [f"if ({enable}) report(v + {self.pointers}, {number}, {len(values)}, {array});"]
+
+
+def _flags(places: Iterable[int]) -> list[tuple[int, int]]:
+    """Flags as (word, bits)."""
+    words: dict[int, int] = defaultdict(int)
+    for place in places:
+        words[place // WORD] |= 1 << place % WORD
+    return sorted(words.items())
+
+

@@ -1,0 +1,279 @@
+"""Runs a compiled design in this process."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hw.regs.errors import ConfigError
+
+from .build import build
+from .graph import mask
+from .program import CheckInfo, MemoryInfo, Program, Slot
+
+__all__ = ["Message", "Model", "ModelError", "Until"]
+
+WORD = (1 << 64) - 1
+MESSAGE_WORDS = 4096
+PAGE = 4096
+
+
+class ModelError(ConfigError):
+    """A compiled design was asked for what it does not have."""
+
+
+class Until(ctypes.Structure):
+    """What a run waits for, see `Model.until`."""
+
+    _fields_ = [
+        (name, ctypes.c_uint64)
+        for name in ("area", "offset", "size", "shift", "mask", "value", "equal")
+    ]
+
+
+@dataclass(frozen=True)
+class Message:
+    """What a `Print` or a property reported, with the values of its message."""
+
+    check: CheckInfo
+    values: tuple[int, ...]
+
+    @property
+    def text(self) -> str:
+        """The message, formatted as Amaranth's simulator does."""
+        values = iter(self.values)
+        return "".join(
+            chunk if isinstance(chunk, str) else format(next(values), chunk[1])
+            for chunk in self.check.chunks
+        )
+
+
+class Model:
+    """The state of a design, and the functions that change it.
+
+    Values are unsigned numbers. What is set takes effect on combinational logic in `settle`, and
+    on registers in `edges` or `step`.
+
+    Parameters
+    ----------
+    program: what is run; built here unless the cache has it.
+    optimise: level of the C compiler.
+    """
+
+    def __init__(self, program: Program, *, optimise: int = 2) -> None:
+        self.program = program
+        self.library = ctypes.CDLL(
+            str(build(program.sources, program.header, optimise=optimise))
+        )
+        self._buffer = mmap.mmap(-1, max(PAGE, program.state_bytes + program.work_bytes + PAGE))
+        self._bytes = np.frombuffer(self._buffer, np.uint8)
+        address = self._bytes.ctypes.data
+        self._s = ctypes.c_void_p(address)
+        self._v = ctypes.c_void_p(address + program.state_bytes)
+        self._offsets = {"s": 0, "v": program.state_bytes}
+        view = memoryview(self._buffer)
+        self._views = {1: view.cast("B")}
+        for size, code in ((2, "H"), (4, "I"), (8, "Q")):
+            self._views[size] = view[: len(view) // size * size].cast(code)
+        self._messages = np.zeros(MESSAGE_WORDS, np.uint64)
+        self._storages: dict[str, tuple[mmap.mmap, NDArray[np.uint8]]] = {}
+        number = ctypes.c_uint64
+        self._settle = self._function("settle", None)
+        self._edges = self._function("edges", ctypes.c_int)
+        self._run = self._function("run", number, number, ctypes.POINTER(Until))
+        self._poke = self._function("poke", None, number, number)
+        self.reset()
+
+    def _function(self, name: str, result: Any, *arguments: Any) -> Any:
+        function = getattr(self.library, name)
+        function.restype = result
+        function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, *arguments]
+        return function
+
+    # ------------------------------------------------------------------------------ values
+
+    def reset(self) -> None:
+        """Initial values everywhere, settled, no edge pending; storages keep their bytes."""
+        program = self.program
+        self._bytes[:] = 0
+        for offset, content in program.image:
+            self._bytes[offset : offset + len(content)] = np.frombuffer(content, np.uint8)
+        self._connect()
+        self._awake()
+        # Clocks and resets are what they are: there was no edge.
+        self._settle(self._s, self._v)
+        self._views[8][(program.state_bytes + program.messages) // 8 + 1] = 0
+        before = bytes(self._bytes[: program.register_bytes])
+        self._edges(self._s, self._v)
+        self._bytes[: program.register_bytes] = np.frombuffer(before, np.uint8)
+        self._awake()
+        self._settle(self._s, self._v)
+
+    def _connect(self) -> None:
+        """Tells the work area where messages and storages are."""
+        program = self.program
+        words = self._views[8]
+        at = (program.state_bytes + program.messages) // 8
+        words[at] = self._messages.ctypes.data
+        words[at + 2] = MESSAGE_WORDS
+        for memory in program.memories:
+            if memory.external is not None:
+                content, dirty = self._storage(memory)
+                view = np.frombuffer(content, np.uint8)
+                words[at + 4 + 2 * memory.offset] = view.ctypes.data
+                words[at + 5 + 2 * memory.offset] = dirty.ctypes.data
+
+    def _storage(self, memory: MemoryInfo) -> tuple[mmap.mmap, NDArray[np.uint8]]:
+        name = memory.external
+        assert name is not None
+        if name not in self._storages:
+            size = memory.depth * memory.row_bytes
+            pages = (size + PAGE - 1) // PAGE
+            self._storages[name] = mmap.mmap(-1, size), np.zeros(pages, np.uint8)
+        return self._storages[name]
+
+    def _awake(self) -> None:
+        start = self._offsets["v"]
+        wake = self.program.wake
+        self._bytes[start : start + len(wake)] |= np.frombuffer(wake, np.uint8)
+
+    def get(self, slot: Slot) -> int:
+        """The value of a signal."""
+        value = 0
+        for piece in slot.pieces:
+            place = piece.place
+            if place is None:
+                value |= piece.constant << piece.position
+                continue
+            at = self._offsets[place.area] + place.offset
+            part = self._views[place.size][at // place.size] >> piece.shift
+            value |= (part & mask(piece.width)) << piece.position
+        return value
+
+    def set(self, slot: Slot, value: int) -> None:
+        """Sets an input, or registers. ModelError: the design drives it with logic."""
+        if not slot.settable:
+            raise ModelError("a signal that is driven by combinational logic cannot be set")
+        for piece in slot.pieces:
+            place = piece.place
+            assert place is not None
+            at = self._offsets[place.area] + place.offset
+            before = self._views[place.size][at // place.size]
+            bits = mask(piece.width)
+            part = (value >> piece.position & bits) << piece.shift
+            new = before & ~(bits << piece.shift) | part
+            if new != before:
+                self._poke(self._s, self._v, piece.element, new)
+
+    def read_memory(self, memory: MemoryInfo, row: int) -> int:
+        """A row of a memory."""
+        return int.from_bytes(self.memory(memory)[row].tobytes(), "little")
+
+    def write_memory(self, memory: MemoryInfo, row: int, value: int) -> None:
+        """Sets a row of a memory, and wakes what reads it."""
+        content = (value & mask(memory.width)).to_bytes(memory.row_bytes, "little")
+        self.memory(memory)[row] = np.frombuffer(content, np.uint8)
+        words = self._views[8]
+        for word, bits in memory.wakes:
+            words[self._offsets["v"] // 8 + word] |= bits
+
+    def memory(self, memory: MemoryInfo) -> NDArray[np.uint8]:
+        """The bytes of a memory, one row each, without a copy."""
+        if memory.external is not None:
+            content = np.frombuffer(self._storage(memory)[0], np.uint8)
+        else:
+            content = self._bytes[memory.offset : memory.offset + memory.depth * memory.row_bytes]
+        return content.reshape(memory.depth, memory.row_bytes)
+
+    def dirty(self, name: str) -> NDArray[np.uint8]:
+        """A byte for each 4 KiB page of a storage: not zero, if the design wrote to it."""
+        return self._storages[name][1]
+
+    # --------------------------------------------------------------------------------- time
+
+    def settle(self) -> None:
+        """Combinational logic follows."""
+        self._settle(self._s, self._v)
+
+    def edges(self) -> bool:
+        """What is clocked by edges since the last call takes its next value, all at once."""
+        return bool(self._edges(self._s, self._v))
+
+    def step(self, cycles: int = 1) -> int:
+        """Whole cycles of the only clock; settled. Fewer when a message is waiting."""
+        self._check_clock()
+        return int(self._run(self._s, self._v, cycles, None))
+
+    def run_until(self, until: Until, cycles: int) -> int:
+        """Like `step`, but stops before a cycle in which the condition holds."""
+        self._check_clock()
+        return int(self._run(self._s, self._v, cycles, ctypes.byref(until)))
+
+    def until(self, slot: Slot, value: int, *, equal: bool = True) -> Until:
+        """A condition: a signal is equal to a value, or is not."""
+        if len(slot.pieces) != 1 or slot.pieces[0].place is None:
+            raise ModelError(
+                "a run waits for a signal that is stored in one piece of at most 64 bits"
+            )
+        (piece,) = slot.pieces
+        place = piece.place
+        assert place is not None
+        return Until(
+            place.area == "v", place.offset, place.size, piece.shift, mask(piece.width), value,
+            equal,
+        )  # fmt: skip
+
+    def holds(self, until: Until) -> bool:
+        """Whether a condition holds now."""
+        at = int(until.offset) + self._offsets["v" if until.area else "s"]
+        value = self._views[int(until.size)][at // int(until.size)] >> until.shift & until.mask
+        return bool((value == until.value) == bool(until.equal))
+
+    def _check_clock(self) -> None:
+        if len(self.program.clocks) != 1:
+            raise ModelError(
+                f"the design has {len(self.program.clocks)} clocks from outside; step needs one"
+            )
+
+    # -------------------------------------------------------------------------- snapshots
+
+    def snapshot(self) -> bytes:
+        """The whole state but storages."""
+        return bytes(self._buffer[: self.program.state_bytes])
+
+    def restore(self, snapshot: bytes) -> None:
+        """Puts a state back; settled."""
+        self._bytes[: len(snapshot)] = np.frombuffer(snapshot, np.uint8)
+        self._awake()
+        self.settle()
+
+    # --------------------------------------------------------------------------- messages
+
+    def messages(self) -> list[Message]:
+        """What was reported since the last call, in order."""
+        words = self._views[8]
+        at = (self.program.state_bytes + self.program.messages) // 8
+        used, position, found = words[at + 1], 0, []
+        while position < used:
+            check = self.program.checks[int(self._messages[position])]
+            position += 1
+            values = []
+            for chunk in check.chunks:
+                if isinstance(chunk, str):
+                    continue
+                width, _, signed = chunk
+                value = 0
+                for bit in range(0, width, 64):
+                    value |= int(self._messages[position]) << bit
+                    position += 1
+                if signed and value >> (width - 1) & 1:
+                    value -= 1 << width
+                values.append(value)
+            found.append(Message(check, tuple(values)))
+        words[at + 1] = 0
+        return found

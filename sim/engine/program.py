@@ -1,0 +1,423 @@
+"""A design as C text, with the tables that say where its values are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import resources
+from typing import Any
+
+from amaranth.hdl import Signal, Value
+from amaranth.hdl._ast import SignalDict
+
+from .functions import Functions
+from .graph import mask
+from .layout import Place, row_bytes
+from .netlist import read
+from .partition import partition
+from .tables import Check, Netlist
+
+__all__ = ["ALL", "CheckInfo", "MemoryInfo", "Piece", "Program", "Slot", "compile"]
+
+ALL = "all"
+SOURCES = 4
+"""C files that a large program is divided into, for the compiler to work on in parallel."""
+SMALL = 200_000
+"""Characters of C below which there is one file."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bits of a signal: `width` bits from `position` on are those of a value from `shift` on.
+
+    Without a place, they are always `constant`.
+    """
+
+    position: int
+    width: int
+    place: Place | None
+    shift: int = 0
+    constant: int = 0
+    element: int | None = None
+    """Its number, when it can be set."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where a signal's value lies."""
+
+    width: int
+    pieces: tuple[Piece, ...]
+
+    @property
+    def settable(self) -> bool:
+        return all(piece.element is not None for piece in self.pieces)
+
+
+@dataclass(frozen=True)
+class MemoryInfo:
+    """A memory of the design. `external` names one whose bytes belong to the engine."""
+
+    name: str
+    width: int
+    depth: int
+    row_bytes: int
+    offset: int
+    data: Any
+    external: str | None
+    wakes: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class CheckInfo:
+    """A `Print` or a property: texts, and values as (bits, format, whether signed)."""
+
+    kind: str
+    chunks: tuple[str | tuple[int, str, bool], ...]
+    source: tuple[str, int] | None
+    module: str
+
+
+@dataclass
+class Program:
+    """What `Model` runs.
+
+    Attributes
+    ----------
+    sources: C files. header: what they include.
+    slots: of the signals that are kept.
+    image: initial bytes of the state, memories left out when they are zero.
+    wake: bytes of `v` that wake everything.
+    """
+
+    sources: list[str]
+    header: str
+    state_bytes: int
+    work_bytes: int
+    register_bytes: int
+    messages: int
+    slots: Any
+    names: dict[str, Signal]
+    memories: list[MemoryInfo]
+    clocks: list[Slot]
+    checks: list[CheckInfo]
+    image: list[tuple[int, bytes]]
+    wake: bytes
+    modules: list[str] = field(default_factory=list)
+
+    def slot(self, signal: Any) -> Slot | None:
+        """Where a signal is; None if it is not kept, or not of this design."""
+        found: Slot | None = self.slots.get(Value.cast(signal))
+        return found
+
+    @cached_property
+    def paths(self) -> dict[str, Slot]:
+        """Slots by hierarchical name."""
+        return {
+            name: self.slots[signal] for name, signal in self.names.items() if signal in self.slots
+        }
+
+
+def compile(
+    design: Any, *, keep: str | Iterable[Any] = ALL, storages: Iterable[tuple[str, Any]] = ()
+) -> Program:
+    """Compiles a design to C.
+
+    Parameters
+    ----------
+    design: prepared `Design` of Amaranth, or what can be elaborated.
+    keep: combinational signals whose values are wanted, or ALL. Registers always have a slot.
+    storages: components whose bytes belong to the engine, by name; see `sim.board.storage`.
+
+    Raises
+    ------
+    Unsupported: see `netlist.read`.
+    """
+    every = keep == ALL
+    wanted = [] if isinstance(keep, str) else [Value.cast(signal) for signal in keep]
+    netlist = read(design, storages, keep=None if every else wanted)
+    return _Program(netlist).program()
+
+
+class _Program:
+    def __init__(self, netlist: Netlist) -> None:
+        self.netlist = netlist
+        self.graph = netlist.graph
+        kept = [n for limbs in netlist.signals.values() for limb in limbs for n in self._parts(limb)]
+        self.partition = partition(netlist, kept)
+        self.functions = Functions(self.partition)
+        self.layout = self.functions.layout
+
+    def _parts(self, node: int) -> Iterable[int]:
+        """The nodes that a value is put together from."""
+        op = self.graph.ops[node]
+        if op in ("cat", "zext"):
+            for operand in self.graph.operands(node):
+                yield from self._parts(operand)
+        elif op == "slice" and self.graph.ops[self.graph.args[node][0]] == "state":
+            yield self.graph.args[node][0]
+        else:
+            yield node
+
+    def _pieces(self, node: int, position: int) -> Iterable[Piece]:
+        graph = self.graph
+        op, width, args = graph.ops[node], graph.widths[node], graph.args[node]
+        if op == "const":
+            yield Piece(position, width, None, constant=args[0])
+        elif op == "state":
+            yield Piece(position, width, self.layout.elements[args[0]], element=args[0])
+        elif op == "slice" and graph.ops[args[0]] == "state":
+            number = graph.args[args[0]][0]
+            yield Piece(position, width, self.layout.elements[number], args[1], element=number)
+        elif op in ("cat", "zext"):
+            start = position
+            for operand in graph.operands(node):
+                yield from self._pieces(operand, position)
+                position += graph.widths[operand]
+            if position < start + width:
+                yield Piece(position, start + width - position, None)
+        else:
+            yield Piece(position, width, self.layout.stored[node])
+
+    def program(self) -> Program:
+        functions, layout = self.functions, self.layout
+        functions.write()
+        slots = SignalDict()
+        for signal, limbs in self.netlist.signals.items():
+            pieces = [p for at, limb in enumerate(limbs) for p in self._pieces(limb, 64 * at)]
+            slots[signal] = Slot(len(signal), tuple(pieces))
+        memories = [
+            MemoryInfo(
+                memory.name, memory.width, memory.depth, row_bytes(memory), layout.memories[n],
+                memory.data, memory.external, tuple(functions.memory_wakes[n]),
+            )
+            for n, memory in enumerate(self.netlist.memories)
+        ]  # fmt: skip
+        clocks = [
+            Slot(1, tuple(self._pieces(node, 0))) for node in self._external_clocks()
+        ]
+        header = resources.files(__package__).joinpath("runtime.h").read_text()
+        control = "\n".join([*functions.prototypes, "", *self._control()])
+        return Program(
+            sources=self._divide(control),
+            header=header,
+            state_bytes=layout.state.size,
+            work_bytes=(layout.work.size + 63) // 64 * 64,
+            register_bytes=layout.clocks,
+            messages=functions.pointers,
+            slots=slots,
+            names=self.netlist.names,
+            memories=memories,
+            clocks=clocks,
+            checks=[self._check(check) for check in self.netlist.checks],
+            image=self._image(),
+            wake=self._wake(),
+            modules=self.netlist.modules,
+        )
+
+    def _check(self, check: Check) -> CheckInfo:
+        chunks: list[str | tuple[int, str, bool]] = []
+        for chunk in check.message:
+            if isinstance(chunk, str):
+                chunks.append(chunk)
+            else:
+                nodes, form, signed = chunk
+                chunks.append((sum(self.graph.widths[node] for node in nodes), form, signed))
+        source = (check.source[0], check.source[1]) if check.source else None
+        return CheckInfo(check.kind, tuple(chunks), source, self.netlist.modules[check.module])
+
+    def _divide(self, control: str) -> list[str]:
+        texts = self.functions.texts
+        count = 1 if sum(map(len, texts)) < SMALL else SOURCES
+        sources = [[] for _ in range(count)]  # type: list[list[str]]
+        sizes = [0] * count
+        for text in sorted(texts, key=len, reverse=True):
+            smallest = sizes.index(min(sizes))
+            sources[smallest].append(text)
+            sizes[smallest] += len(text)
+        heads = ['#include "program.h"\n', *self.functions.prototypes, ""]
+        files = ["\n".join([*heads, *source]) for source in sources]
+        files[-1] = "\n".join([files[-1], control])
+        return files
+
+    def _image(self) -> list[tuple[int, bytes]]:
+        image = []
+        for place, element in zip(self.layout.elements, self.netlist.elements, strict=True):
+            if element.init:
+                image.append((place.offset, element.init.to_bytes(place.size, "little")))
+        for memory, offset in zip(self.netlist.memories, self.layout.memories, strict=True):
+            if memory.external is None and any(memory.init):
+                stride = row_bytes(memory)
+                rows = [
+                    (row & mask(memory.width)).to_bytes(stride, "little") for row in memory.init
+                ]
+                image.append((offset, b"".join(rows)))
+        return image
+
+    def _wake(self) -> bytes:
+        functions = self.functions
+        flags = 0
+        for index in range(len(self.partition.clusters)):
+            flags |= 1 << index
+        for number, flag in functions.flags.items():
+            if self.partition.groups[number].guard is None:
+                flags |= 1 << flag
+        words = functions.cluster_words + 2 * functions.group_words
+        return flags.to_bytes(8 * words, "little")
+
+    # ---------------------------------------------------------------------------- control
+
+    def _external_clocks(self) -> list[int]:
+        """Clock nodes that are inputs."""
+        found = []
+        for clocking in self.netlist.clockings:
+            node = clocking.clock
+            if self.graph.ops[node] == "state":
+                element = self.netlist.elements[self.graph.args[node][0]]
+                if element.clocking is None and node not in found:
+                    found.append(node)
+        return found
+
+    def _value(self, node: int) -> str:
+        """Text for a node that is a constant, a register or stored."""
+        op, args = self.graph.ops[node], self.graph.args[node]
+        if op == "const":
+            return str(args[0])
+        if op == "state":
+            return self.layout.elements[args[0]].text()
+        return self.layout.stored[node].text()
+
+    def _control(self) -> Iterable[str]:
+        yield from self._tables()
+        yield from self._settle()
+        yield from self._fire()
+        yield from self._edges()
+        yield from self._step()
+
+    def _tables(self) -> Iterable[str]:
+        wakes: list[tuple[int, int]] = []
+        rows = []
+        for place, flags in zip(self.layout.elements, self.functions.wakes, strict=True):
+            rows.append(f"{{{place.offset}, {place.size}, {len(wakes)}, {len(flags)}}}")
+            wakes += flags
+        pairs = [f"{{{word}, {bits:#x}ull}}" for word, bits in wakes]
+        yield f"static const struct wake wakes[] = {{{', '.join(pairs) or '{0, 0}'}}};"
+        yield f"static const struct element elements[] = {{{', '.join(rows) or '{0, 0, 0, 0}'}}};"
+        yield "void poke(u8 *s, u8 *v, u64 element, u64 value)"
+        yield "{ set(s, v, &elements[element], wakes, value); }"
+
+    def _settle(self) -> Iterable[str]:
+        yield "void settle(u8 *restrict s, u8 *restrict v)\n{"
+        for word in range(self.functions.cluster_words):
+            yield f"    if (AWAKE({word})) comb{word}(s, v);"
+        yield "}"
+
+    def _fire(self) -> Iterable[str]:
+        """Lets the registers of some clockings, and those that are reset, change at once."""
+        tables: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        cleared: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for number, element in enumerate(self.netlist.elements):
+            if element.clocking is None:
+                continue
+            if element.reset is not None:
+                tables[element.clocking, element.reset].append((number, element.init))
+            if self.netlist.clockings[element.clocking].reset is not None:
+                cleared[element.clocking].append((number, element.init))
+        names: dict[tuple[int, int | None], tuple[str, int]] = {}
+        for key, rows in [*tables.items(), *(((k, None), r) for k, r in cleared.items())]:
+            name = f"reset{len(names)}"
+            names[key] = name, len(rows)
+            pairs = ", ".join(f"{{{number}, {init:#x}ull}}" for number, init in rows)
+            yield f"static const struct reset {name}[] = {{{pairs}}};"
+        yield "static inline void fire(u8 *restrict s, u8 *restrict v, u64 clocked, u64 cleared)\n{"
+        yield "    (void)clocked; (void)cleared;"
+        sampled = {reset for _, reset in tables}
+        for reset in sorted(sampled):
+            yield f"    const u32 asserted{reset} = {self._value(reset)};"
+        for ranges in (self.functions.early, self.functions.late):
+            for clocking, words in enumerate(ranges):
+                if words:
+                    yield f"    if (clocked >> {clocking} & 1) {{"
+                    yield from (f"        if (AWAKE({w})) edge{w}(s, v);" for w in words)
+                    yield "    }"
+        shift = self.functions.group_words
+        for clocking, words in enumerate(self.functions.early):
+            if words:
+                yield f"    if (clocked >> {clocking} & 1) {{"
+                for w in words:
+                    if f"void commit{w}(u8 *restrict s, u8 *restrict v);" in self.functions.prototypes:
+                        yield f"        if (AWAKE({w + shift})) commit{w}(s, v);"
+                yield "    }"
+        for (clocking, chosen), (name, count) in names.items():
+            loop = f"for (u32 i = 0; i < {count}; i++) set(s, v, &elements[{name}[i].element], wakes, {name}[i].init);"
+            if chosen is None:
+                yield f"    if (cleared >> {clocking} & 1) {loop}"
+            else:
+                yield f"    if (asserted{chosen} && clocked >> {clocking} & 1) {loop}"
+        yield "}"
+
+    def _edges(self) -> Iterable[str]:
+        """Compares clocks and asynchronous resets with what they were."""
+        yield "int edges(u8 *restrict s, u8 *restrict v)\n{"
+        yield "    u64 clocked = 0, cleared = 0;"
+        for number, clocking in enumerate(self.netlist.clockings):
+            before = f"U8(s, {self.layout.clocks + 2 * number})"
+            now = f"now{number}"
+            yield f"    const u8 {now} = {self._value(clocking.clock)};"
+            edge = f"{now} && !{before}" if clocking.rising else f"!{now} && {before}"
+            yield f"    if ({edge}) clocked |= {1 << number:#x}ull;"
+            yield f"    {before} = {now};"
+            if clocking.reset is not None:
+                before = f"U8(s, {self.layout.clocks + 2 * number + 1})"
+                yield f"    const u8 reset{number}_ = {self._value(clocking.reset)};"
+                yield (
+                    f"    if (reset{number}_ && (!{before} || clocked >> {number} & 1)) "
+                    f"cleared |= {1 << number:#x}ull;"
+                )
+                yield f"    {before} = reset{number}_;"
+        yield "    if (!(clocked | cleared)) return 0;"
+        yield "    fire(s, v, clocked, cleared);"
+        yield "    return 1;\n}"
+
+    def _step(self) -> Iterable[str]:
+        """Whole cycles of the only external clock, until something is so."""
+        clocks = self._external_clocks()
+        yield "u64 run(u8 *restrict s, u8 *restrict v, u64 cycles, const struct until *until)\n{"
+        if len(clocks) != 1:
+            yield "    (void)s; (void)v; (void)cycles; (void)until;"
+            yield "    return 0;\n}"
+            return
+        number = self.graph.args[clocks[0]][0]
+        simple = (
+            all(clocking.clock == clocks[0] and clocking.reset is None
+                for clocking in self.netlist.clockings)
+            and not self.functions.wakes[number]
+        )  # fmt: skip
+        messages = f"U64(v, {self.functions.pointers + 8})"
+        yield "    u64 done = 0;"
+        yield "    settle(s, v);"
+        yield f"    while (done < cycles && !(until && reached(s, v, until)) && !{messages}) {{"
+        if simple:
+            rising = sum(1 << n for n, c in enumerate(self.netlist.clockings) if c.rising)
+            falling = sum(1 << n for n, c in enumerate(self.netlist.clockings) if not c.rising)
+            for edge in (rising, falling):
+                if edge:
+                    yield f"        fire(s, v, {edge:#x}ull, 0);"
+                    yield "        settle(s, v);"
+            words = [
+                w for ranges in (self.functions.early, self.functions.late)
+                for words in ranges for w in words
+            ]
+            yield "        done++;"
+            # Nothing will change any more.
+            asleep = " | ".join(f"AWAKE({w})" for w in words) or "0"
+            yield f"        if (!({asleep}) && !{messages}) done = cycles;"
+        else:
+            for value in (1, 0):
+                yield f"        poke(s, v, {number}, {value});"
+                yield "        do settle(s, v); while (edges(s, v));"
+            yield "        done++;"
+        yield "    }"
+        yield "    return done;\n}"
