@@ -1,16 +1,27 @@
-"""Runs testbenches on a component."""
+"""Runs testbenches on a component, on the engine that the fixture `engine` chooses."""
 
 from amaranth.sim import Simulator
 
-__all__ = ["simulate"]
+__all__ = ["ENGINES", "simulate", "simulator_of"]
+
+ENGINES = {"pysim": "pysim"}
+"""What Amaranth's simulator is told, by the name of the engine."""
+
+engine = "pysim"
+"""Name of the engine that simulations run on."""
+
+
+def simulator_of(dut):
+    """Amaranth's simulator of a component, without clocks and testbenches."""
+    return Simulator(dut, engine=ENGINES[engine])
 
 
 def simulate(dut, *benches, background=()):
     """Runs until all benches have ended; those in the background do not keep it running."""
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-9)
+    simulation = simulator_of(dut)
+    simulation.add_clock(1e-9)
     for bench in background:
-        simulator.add_testbench(bench, background=True)
+        simulation.add_testbench(bench, background=True)
     for bench in benches:
-        simulator.add_testbench(bench)
-    simulator.run()
+        simulation.add_testbench(bench)
+    simulation.run()

@@ -7,6 +7,8 @@ import pytest
 from hw.arbiter import Arbiter
 from tests.simulation import simulate
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 
 @pytest.mark.parametrize(("width", "levels"), [(1, 1), (5, 1), (6, 3)])
 def test_levels_come_first_and_requests_of_a_level_take_turns(width, levels):

@@ -8,6 +8,8 @@ import pytest
 from hw.crc import Crc32
 from tests.simulation import simulate
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 
 @pytest.mark.parametrize("data_bytes", [8, 32, 64])
 def test_sums_equal_zlibs_whatever_the_gaps(data_bytes):

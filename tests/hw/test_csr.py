@@ -5,7 +5,6 @@ import random
 
 import pytest
 from amaranth.hdl import Cat
-from amaranth.sim import Simulator
 
 from hw.axi import Response
 from hw.config import NpuConfig
@@ -35,6 +34,9 @@ from hw.regs.registers import (
     StreamConfig,
     WindowBase,
 )
+from tests.simulation import simulator_of
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 CONFIG = NpuConfig.preset("tiny")
 OKAY, SLVERR, DECERR = Response.OKAY, Response.SLVERR, Response.DECERR
@@ -117,7 +119,7 @@ async def read(ctx, bus, address, *, wait=(0, 0)):
 
 def simulate(*testbenches, csr=None):
     csr = csr or Csr(CONFIG)
-    simulator = Simulator(csr)
+    simulator = simulator_of(csr)
     simulator.add_clock(1e-6)
     pulses = []
     strobes = [

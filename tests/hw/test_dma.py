@@ -6,7 +6,6 @@ import pytest
 from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
-from amaranth.sim import Simulator
 
 from hw import axi
 from hw.bus.admission import windows_layout
@@ -17,6 +16,9 @@ from hw.interface import EngineSignature
 from hw.regs.descriptor import CopyPayload, TaskType
 from hw.regs.fault import FaultCause
 from tests.models.axi_memory import AxiMemory
+from tests.simulation import simulator_of
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 CONFIG = NpuConfig.preset("tiny", outstanding=8)
 WIDTH = CONFIG.data_bytes
@@ -98,7 +100,7 @@ def simulate(dut, memory, bench, *observers):
         ctx.set(dut.windows[CONFIG.windows], both)
         await bench(ctx)
 
-    sim = Simulator(dut)
+    sim = simulator_of(dut)
     sim.add_clock(1e-9)
     for observer in (memory.run, *observers):
         sim.add_testbench(observer, background=True)

@@ -2,10 +2,13 @@
 
 import random
 
-from amaranth.sim import Simulator
+import pytest
 
 from hw.config import NpuConfig
 from hw.event import EventUnit
+from tests.simulation import simulator_of
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 CONFIG = NpuConfig.preset("tiny", streams=5)
 MODULUS = 1 << 20
@@ -83,7 +86,7 @@ def simulate(behaviour):
     async def testbench(ctx):
         await behaviour(Bench(ctx, dut), ctx, dut)
 
-    simulator = Simulator(dut)
+    simulator = simulator_of(dut)
     simulator.add_clock(1e-9)
     simulator.add_testbench(testbench)
     simulator.run()

@@ -2,10 +2,14 @@
 
 import random
 
+import pytest
+
 from hw.config import NpuConfig
 from hw.fault import FaultCapture, Supervisor
 from hw.regs.fault import FaultCause
 from tests.simulation import simulate
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 CONFIG = NpuConfig.preset("tiny", contexts=3)
 SOURCES = 4

@@ -2,12 +2,15 @@
 
 from itertools import product
 
-from amaranth.sim import Simulator
+import pytest
 
 from hw.config import NpuConfig
 from hw.hint import PrefetchHint
 from hw.regs.descriptor import KernelPayload, TaskType
 from hw.regs.fault import FaultCause
+from tests.simulation import simulator_of
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 STREAMS = 3
 
@@ -38,7 +41,7 @@ def test_the_kernel_of_the_active_stream_of_the_greatest_priority_is_named():
                 assert (kernel.address, kernel.context) == (0x1000 * (best + 1), best + 1)
                 assert kernel.invalidate == (best == 1)
 
-    simulator = Simulator(dut)
+    simulator = simulator_of(dut)
     simulator.add_testbench(bench)
     simulator.run()
 
@@ -56,6 +59,6 @@ def test_other_tasks_and_bad_entries_are_passed_over():
         ctx.set(dut.heads[2], head(2, type=TaskType.NOP))
         assert not ctx.get(dut.hint.valid)
 
-    simulator = Simulator(dut)
+    simulator = simulator_of(dut)
     simulator.add_testbench(bench)
     simulator.run()

@@ -1,10 +1,13 @@
 """What the bundles between the blocks mean."""
 
+import pytest
 from amaranth import Module, Signal
-from amaranth.sim import Simulator
 
 from hw.interface import Status, access_cause
 from hw.regs.fault import FaultCause
+from tests.simulation import simulator_of
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 def test_each_failed_access_has_its_cause():
@@ -24,6 +27,6 @@ def test_each_failed_access_has_its_cause():
             ctx.set(status, given)
             assert ctx.get(cause) == wanted
 
-    simulator = Simulator(m)
+    simulator = simulator_of(m)
     simulator.add_testbench(bench)
     simulator.run()

@@ -3,11 +3,13 @@
 import random
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.config import NpuConfig
 from hw.pmu import AMOUNT_BITS, Pmu, event_codes
 from hw.regs.pmu import PmuEvent
+from tests.simulation import simulator_of
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 CONFIG = NpuConfig.preset("tiny")
 COUNTERS = range(CONFIG.counters)
@@ -56,7 +58,7 @@ class Model:
 
 def simulate(testbench):
     pmu = Pmu(CONFIG)
-    simulator = Simulator(pmu)
+    simulator = simulator_of(pmu)
     simulator.add_clock(1e-6)
 
     async def bench(ctx):

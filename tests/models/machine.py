@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 from amaranth import Module
 from amaranth.lib import wiring
-from amaranth.sim import Simulator
 
 from hw.config import NpuConfig
 from hw.event import EventUnit
@@ -12,6 +11,7 @@ from hw.interface import DISPATCHES
 from hw.regs.descriptor import TaskType
 from hw.regs.registers import StreamState
 from hw.schedule.scheduler import Scheduler
+from tests.simulation import simulator_of
 
 __all__ = ["CONFIG", "Entry", "Harness", "Machine", "Plan"]
 
@@ -244,7 +244,7 @@ class Harness:
             machine = Machine(ctx, scheduler, events)
             await self.behaviour(machine)
 
-        self.simulator = Simulator(m)
+        self.simulator = simulator_of(m)
         self.simulator.add_clock(1e-9)
         self.simulator.add_testbench(testbench)
         self.behaviour = None

@@ -11,7 +11,6 @@ import pytest
 from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, connect, flipped
-from amaranth.sim import Simulator
 
 from hw.axi import Response, Signature
 from hw.config import HOST_BASE
@@ -19,6 +18,7 @@ from sim.board.memory import Injection, Region, Timing
 from sim.board.switch import Switch
 from sim.engine.pysim import PysimEngine
 from tests.models.axi_checker import CHANNELS, AxiChecker
+from tests.simulation import simulator_of
 
 BYTES = 8
 SIZE = 1 << 14
@@ -283,6 +283,7 @@ def test_stalls_keep_order_and_data(seed):
     assert manager.engine.now > len(manager.taken["r"])
 
 
+@pytest.mark.usefixtures("engine")
 def test_the_switch_offers_data_to_its_side_though_the_address_is_not_taken():
     """And keeps it from the other side, where a memory may take data before addresses."""
     dut = Switch(**BUS)
@@ -306,7 +307,7 @@ def test_the_switch_offers_data_to_its_side_though_the_address_is_not_taken():
         ctx.set(dut.upper.aw.ready, 1)
         assert ctx.get(dut.bus.aw.ready)
 
-    simulator = Simulator(dut)
+    simulator = simulator_of(dut)
     simulator.add_clock(1e-9)
     simulator.add_testbench(bench)
     simulator.run()

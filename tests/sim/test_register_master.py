@@ -2,10 +2,13 @@
 
 import random
 
-from amaranth.sim import Simulator
+import pytest
 
 from hw.axi import Response
 from sim.board.register_master import RegisterMaster
+from tests.simulation import simulator_of
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 COUNT = 60
 
@@ -63,7 +66,7 @@ def test_commands_become_privileged_accesses_in_order_with_their_answers():
             ctx.set(answer.valid, 0)
             answers.append((response.value, data if not command["write"] else None))
 
-    sim = Simulator(dut)
+    sim = simulator_of(dut)
     sim.add_clock(1e-9)
     sim.add_testbench(host)
     sim.add_testbench(slave)

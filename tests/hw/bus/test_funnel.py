@@ -7,6 +7,8 @@ import pytest
 from hw.bus.funnel import ByteFunnel
 from tests.simulation import simulate
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 
 @pytest.mark.parametrize(("i_bytes", "o_bytes"), [(8, 8), (8, 4), (4, 16), (16, 16)])
 def test_bytes_come_out_in_order_whatever_the_pieces(i_bytes, o_bytes):

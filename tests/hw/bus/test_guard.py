@@ -10,6 +10,8 @@ from hw.config import NpuConfig
 from hw.interface import Status
 from tests.simulation import simulate
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 CONFIG = NpuConfig.preset("tiny")
 WIDTH = CONFIG.data_bytes
 WINDOWS = {

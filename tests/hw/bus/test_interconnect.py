@@ -12,6 +12,8 @@ from hw.interface import Status
 from tests.models.axi_memory import AxiMemory, Order
 from tests.simulation import simulate
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 CONFIG = NpuConfig.preset("tiny")
 WIDTH = CONFIG.data_bytes
 STATUS = {0: Status.OKAY, 2: Status.SLVERR, 3: Status.DECERR}

@@ -2,8 +2,12 @@
 
 import random
 
+import pytest
+
 from hw.bus.order import WriteOrder
 from tests.simulation import simulate
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 def test_a_turn_begins_one_cycle_after_its_address_was_offered_though_it_is_not_taken():

@@ -3,10 +3,11 @@
 import random
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.bus.pattern import BurstGenerator
-from tests.simulation import simulate
+from tests.simulation import simulate, simulator_of
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 def cut(pattern, burst_bytes):
@@ -63,7 +64,7 @@ def test_chunks_equal_the_model_with_random_back_pressure(burst_bytes):
                 assert fields(p) == chunk
                 assert p.context == pattern["context"]
 
-    sim = Simulator(dut)
+    sim = simulator_of(dut)
     sim.add_clock(1e-9)
     sim.add_testbench(check)
     sim.add_testbench(feed, background=True)

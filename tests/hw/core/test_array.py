@@ -6,6 +6,8 @@ from hw.core.array import SystolicArray, latency
 from rt.golden import matmul
 from tests.simulation import simulate
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 
 def put_activations(ctx, array, row, bank):
     ctx.set(array.activations, {"valid": 1, "bank": bank, "lanes": [int(x) for x in row]})

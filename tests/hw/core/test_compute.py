@@ -11,6 +11,8 @@ from hw.regs.instruction import Matmul
 from rt.golden import matmul
 from tests.simulation import simulate
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 CONFIG = NpuConfig.preset("tiny", scratchpad_words=64, accumulator_rows=16)
 SUM_DELAY = 3 + CONFIG.rows + CONFIG.columns
 """Cycle in which the sums of row 0 are written, of an operation taken in cycle 0."""

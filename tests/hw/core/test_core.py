@@ -1,7 +1,7 @@
 import random
 
 import numpy as np
-from amaranth.sim import Simulator
+import pytest
 
 from hw.config import NpuConfig
 from hw.core.core import MatrixCore
@@ -30,6 +30,9 @@ from rt.golden import matmul, requantise
 from rt.kernel.assembler import encode
 from rt.kernel.gemm import GemmShape, gemm_kernel
 from tests.models.draining_port import DrainingReads, DrainingWrites
+from tests.simulation import simulator_of
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 CONFIG = NpuConfig.preset("tiny")
 KERNEL, A, B, TABLE, C = 0x1000, 0x4000, 0x6000, 0x7800, 0x8000
@@ -56,7 +59,7 @@ class Bench:
         return self.store.cycle
 
     def simulate(self, testbench):
-        simulator = Simulator(self.dut)
+        simulator = simulator_of(self.dut)
         simulator.add_clock(1e-9)
         for port in self.ports:
             simulator.add_testbench(port.serve, background=True)

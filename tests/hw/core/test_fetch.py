@@ -11,6 +11,8 @@ from rt.kernel.assembler import encode
 from tests.models.draining_port import DrainingReads
 from tests.simulation import simulate
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 SHAPES = [dict(rows=4, columns=4), dict(rows=4, columns=16), dict(rows=4, columns=32),
           dict(rows=4, columns=128)]  # fmt: skip
 

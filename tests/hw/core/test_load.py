@@ -10,6 +10,8 @@ from hw.regs.instruction import Load
 from tests.models.draining_port import DrainingReads
 from tests.simulation import simulate
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 
 class Bench:
     """A load unit with memory, scratchpad and a source of operations."""

@@ -1,10 +1,12 @@
 import random
 
+import pytest
 from amaranth import ResetInserter, Signal
-from amaranth.sim import Simulator
 
 from hw.core.memory import READ_LATENCY, LocalMemory
-from tests.simulation import simulate
+from tests.simulation import simulate, simulator_of
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 def test_reads_see_earlier_writes_and_keep_their_data():
@@ -83,7 +85,7 @@ def test_a_scrub_clears_what_was_written_even_before_a_reset():
         await write(ctx, 0, 1)
         assert ctx.get(memory.used) == 1
 
-    simulator = Simulator(ResetInserter(reset)(memory))
+    simulator = simulator_of(ResetInserter(reset)(memory))
     simulator.add_clock(1e-9)
     simulator.add_testbench(bench)
     simulator.run()

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,6 +8,9 @@ from hw.core.requantise import REQUANTISE_LATENCY, Requantise
 from hw.regs.instruction import OutputFormat
 from rt.errors import InvalidParameter
 from rt.golden import add_bias, matmul, requantise
+from tests.simulation import simulator_of
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 CONFIG = NpuConfig.preset("tiny")
 
@@ -101,7 +103,7 @@ def test_rows_equal_the_golden_functions_after_the_stated_latency():
                 assert not ctx.get(unit.o.valid)
             await ctx.tick()
 
-    simulator = Simulator(unit)
+    simulator = simulator_of(unit)
     simulator.add_clock(1e-9)
     simulator.add_testbench(bench)
     run_rows(simulator, plan)

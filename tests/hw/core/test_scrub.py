@@ -1,7 +1,11 @@
 
+import pytest
+
 from hw.config import NpuConfig
 from hw.core.scrub import Scrub
 from tests.simulation import simulate
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 CONFIG = NpuConfig.preset("tiny", contexts=3)
 WORDS = 5

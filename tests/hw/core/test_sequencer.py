@@ -1,7 +1,6 @@
 import random
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.config import NpuConfig
 from hw.core.sequencer import Sequencer
@@ -22,6 +21,9 @@ from hw.regs.instruction import (
     Store,
     Stride,
 )
+from tests.simulation import simulator_of
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 CONFIG = NpuConfig.preset("tiny")
 ARGUMENTS = [0x1000 * n + 0x123_0000_0000 * (n % 3) for n in range(16)]
@@ -103,7 +105,7 @@ class Bench:
         self.told = {}
 
     def simulate(self, *testbenches):
-        simulator = Simulator(self.dut)
+        simulator = simulator_of(self.dut)
         simulator.add_clock(1e-9)
         simulator.add_testbench(self.memory, background=True)
         for unit in ("load", "compute", "store"):

@@ -15,6 +15,8 @@ from hw.regs.instruction import Channel, ChannelRecord, OutputFormat, Store
 from rt.golden import add_bias, requantise
 from tests.simulation import simulate
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 CONFIG = NpuConfig.preset(
     "tiny", scratchpad_words=64, accumulator_rows=16, burst_beats=4, outstanding=4
 )

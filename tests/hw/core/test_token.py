@@ -1,7 +1,11 @@
 
+import pytest
+
 from hw.core.token import TokenCounter
 from hw.regs.instruction import TOKENS
 from tests.simulation import simulate
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 def test_tokens_are_counted_and_one_too_many_is_reported():

@@ -15,6 +15,8 @@ from tests.models.port import WriteMemory
 from tests.simulation import simulate
 from tests.streams import put
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 SIZE = 0x8000
 RECORDS = 0x4000
 TINY = NpuConfig.preset("tiny")

@@ -4,7 +4,6 @@ import random
 
 import pytest
 from amaranth import Module, Signal
-from amaranth.sim import Simulator
 
 from hw.config import NpuConfig
 from hw.layout import struct
@@ -19,6 +18,9 @@ from hw.regs.descriptor import (
 )
 from hw.regs.fault import FaultCause
 from tests.models.decode import cause_of
+from tests.simulation import simulator_of
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 EVENTS = 16
 NONE, ILLEGAL, UNSUPPORTED, MISUSE = (
@@ -129,7 +131,7 @@ RULES = [
 
 
 @pytest.fixture(scope="module")
-def verdicts():
+def verdicts(engine):
     """Runs a list of entries through the gateware in one simulation."""
     m = Module()
     entry = Signal(struct(Sqe))
@@ -144,7 +146,7 @@ def verdicts():
                 ctx.set(entry.as_value(), item.to_int())
                 found.append(ctx.get(cause))
 
-        simulator = Simulator(m)
+        simulator = simulator_of(m)
         simulator.add_testbench(bench)
         simulator.run()
         return found

@@ -16,6 +16,8 @@ from tests.models.decode import cause_of
 from tests.models.port import ReadMemory
 from tests.simulation import simulate
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 RING = 0x0000
 ARGS = 0x4000
 ELSEWHERE = 0xC000

@@ -2,17 +2,20 @@
 
 import random
 
-from amaranth.sim import Simulator
+import pytest
 
 from hw.interface import DISPATCHES
 from hw.queues.ring import CompletionRing
+from tests.simulation import simulator_of
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 HELD = 5
 
 
 def simulate(bench):
     dut = CompletionRing(HELD)
-    simulator = Simulator(dut)
+    simulator = simulator_of(dut)
     simulator.add_clock(1e-9)
 
     async def testbench(ctx):

@@ -9,6 +9,8 @@ from hw.regs.fault import FaultCause
 from hw.regs.registers import StreamState
 from tests.models.machine import CONFIG, Entry, Harness, Plan
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 KERNEL, MEMCPY, MEMSET = TaskType.KERNEL, TaskType.MEMCPY, TaskType.MEMSET
 NOP, RECORD, WAIT = TaskType.NOP, TaskType.EVENT_RECORD, TaskType.EVENT_WAIT
 CORE, CONTROL = CONFIG.copy_channels, CONFIG.copy_channels + CONFIG.cores
@@ -16,7 +18,7 @@ QUEUE = 0xFE
 
 
 @pytest.fixture(scope="module")
-def harness():
+def harness(engine):
     return Harness()
 
 
