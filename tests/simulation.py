@@ -2,9 +2,11 @@
 
 from amaranth.sim import Simulator
 
+from sim.engine.simulator import CompiledEngine
+
 __all__ = ["ENGINES", "simulate", "simulator_of"]
 
-ENGINES = {"pysim": "pysim"}
+ENGINES = {"pysim": "pysim", "compiled": CompiledEngine}
 """What Amaranth's simulator is told, by the name of the engine."""
 
 engine = "pysim"
