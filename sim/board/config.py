@@ -17,9 +17,9 @@ class BoardConfig:
     Memories are allocated page by page as they are used.
     """
 
-    device_bytes: int = 64 << 20
+    device_bytes: int = 1 << 30
     """Bytes of device memory, at address 0."""
-    host_bytes: int = 64 << 20
+    host_bytes: int = 1 << 30
     """Bytes of host memory, at `HOST_BASE`."""
     device_latency: int = 100
     """Cycles from an address taken to the first beat, and from the last write beat to its answer,

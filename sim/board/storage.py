@@ -10,7 +10,9 @@ __all__ = ["Storage"]
 class Storage(wiring.Component):
     """Byte storage, a primitive: each engine implements it, so it has no logic of its own.
 
-    Contents start as zero and survive a reset of the simulation.
+    Contents start as zero and survive a reset of the simulation. They lie in
+    `sim.engine.pages.Pages`: the engine marks each page that it writes, so that a snapshot costs
+    what changed.
 
     Parameters
     ----------
