@@ -121,8 +121,12 @@ class Schedule:
         )
 
     def load(self, values: tuple[Any, ...]) -> None:
-        """Back to what `save` gave. What has become known since has its initial value."""
+        """Back to what `save` gave, even out of an edge that failed.
+
+        What has become known since has its initial value.
+        """
         slots = self.state.slots
+        self.state.pending.clear()
         for slot in slots[len(values) :]:
             slot.reset()
         for slot, value in zip(slots, values, strict=False):
@@ -130,6 +134,7 @@ class Schedule:
                 slot.curr = slot.next = value
             else:
                 slot.data = list(value)
+                slot.write_queue.clear()
         self._next_edge.update(self._clocked)
 
     def edge(self) -> None:

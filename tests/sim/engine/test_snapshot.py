@@ -1,6 +1,9 @@
 """Snapshots of a board: from any of them, a run goes on as it did."""
 
 import pytest
+from amaranth import Assert, Module
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -8,6 +11,7 @@ from hw.config import HOST_BASE, ConfigError
 from rt.transport import Read, Write
 from sim.board.config import BoardConfig
 from sim.engine.base import holds
+from sim.engine.pysim import PysimEngine
 from sim.link import open as open_link
 from sim.wave import Window
 from tests.sim import stub
@@ -132,3 +136,40 @@ def test_seeking_stops_where_a_condition_holds_before_a_cycle(engine):
     engine.poke("npu.scratch", 1)
     assert engine.seek(conditions, None)
     assert engine.now == at + 10
+
+
+class Fragile(wiring.Component):
+    """Writes a count into a memory, and breaks at a limit."""
+
+    limit: In(8)
+    count: Out(8)
+    shown: Out(8)
+
+    def __init__(self):
+        super().__init__()
+        self.storages = {}
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.words = words = memory.Memory(shape=8, depth=4, init=[])
+        write, read = words.write_port(), words.read_port(domain="comb")
+        m.d.comb += [
+            write.en.eq(1), write.addr.eq(self.count), write.data.eq(self.count),
+            read.addr.eq(self.count), self.shown.eq(read.data),
+        ]  # fmt: skip
+        m.d.sync += [self.count.eq(self.count + 1), Assert(self.count != self.limit, "broken")]
+        return m
+
+
+def test_a_snapshot_brings_back_a_board_that_broke():
+    engine = PysimEngine(Fragile())
+    engine.poke("limit", 9)
+    engine.step(6)
+    snapshot = engine.snapshot()
+    for _ in range(2):
+        with pytest.raises(AssertionError, match="broken"):
+            engine.step(10)
+        assert engine.now == 9
+        engine.restore(snapshot)
+    engine.poke("limit", 255)
+    assert [engine.peek("shown") for _ in range(4) if not engine.step()] == [3, 4, 5, 6]
