@@ -29,6 +29,8 @@ class Functions:
     texts: functions, each a whole definition. prototypes: their declarations.
     wakes: for each element, the flags (word, bits) of the places that read it.
     memory_wakes: the same for memories.
+    levels: in each word of groups, the flags that are guards.
+    commits: words of groups that have registers.
     """
 
     def __init__(self, partition: Partition) -> None:
@@ -46,6 +48,8 @@ class Functions:
         self.pointers = self.layout.work.take(
             8 * (2 * sum(m.external is not None for m in self.netlist.memories) + 4), 8
         )
+        self.levels: dict[int, int] = {}
+        self.commits: set[int] = set()
         self.texts: list[str] = []
         self.prototypes: list[str] = []
         self._readers()
@@ -174,8 +178,8 @@ class Functions:
             for word in (*self.early[clocking], *self.late[clocking]):
                 self._group_word(word)
 
-    def _function(self, name: str, body: list[str]) -> None:
-        head = f"void {name}(u8 *restrict s, u8 *restrict v)"
+    def _function(self, name: str, body: list[str], more: str = "") -> None:
+        head = f"void {name}(u8 *restrict s, u8 *restrict v{more})"
         self.prototypes.append(f"{head};")
         inner = "\n".join(f"    {line}" for line in body)
         self.texts.append(f"{head}\n{{\n{inner}\n}}\n")
@@ -219,8 +223,8 @@ class Functions:
             if self.partition.groups[number].guard is not None
         )
         changed = f"AWAKE({word + self.group_words})"
-        body = [f"const u64 awake = AWAKE({word});", f"AWAKE({word}) = awake & {levels:#x}ull;"]
-        commit = []
+        self.levels[word] = levels
+        body, commit = [], []
         for bit, number in groups:
             group = self.partition.groups[number]
             lines = self._group(group, f"{changed} |= {1 << bit:#x}ull;")
@@ -229,8 +233,9 @@ class Functions:
             if size:
                 copy = f"memcpy(s + {start}, v + {self.layout.next_values + start}, {size});"
                 commit.append(f"if (changed & {1 << bit:#x}ull) {copy}")
-        self._function(f"edge{word}", body)
+        self._function(f"edge{word}", body, ", u64 awake")
         if commit:
+            self.commits.add(word)
             self._function(
                 f"commit{word}",
                 [f"const u64 changed = {changed};", f"{changed} = 0;", *commit],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +15,13 @@ from hw.regs.errors import ConfigError
 
 from .build import build
 from .graph import mask
+from .pages import Pages
 from .program import CheckInfo, MemoryInfo, Program, Slot
 
 __all__ = ["Message", "Model", "ModelError", "Until"]
 
 WORD = (1 << 64) - 1
 MESSAGE_WORDS = 4096
-PAGE = 4096
 
 
 class ModelError(ConfigError):
@@ -62,15 +63,24 @@ class Model:
     Parameters
     ----------
     program: what is run; built here unless the cache has it.
+    storages: bytes of the external memories, by name.
     optimise: level of the C compiler.
     """
 
-    def __init__(self, program: Program, *, optimise: int = 2) -> None:
+    def __init__(
+        self, program: Program, storages: Mapping[str, Pages] | None = None, *, optimise: int = 2
+    ) -> None:
         self.program = program
+        self.storages = {
+            memory.external: (storages or {}).get(memory.external)
+            or Pages(memory.depth * memory.row_bytes)
+            for memory in program.memories
+            if memory.external is not None
+        }
         self.library = ctypes.CDLL(
             str(build(program.sources, program.header, optimise=optimise))
         )
-        self._buffer = mmap.mmap(-1, max(PAGE, program.state_bytes + program.work_bytes + PAGE))
+        self._buffer = mmap.mmap(-1, max(1, program.state_bytes + program.work_bytes + 8))
         self._bytes = np.frombuffer(self._buffer, np.uint8)
         address = self._bytes.ctypes.data
         self._s = ctypes.c_void_p(address)
@@ -81,7 +91,6 @@ class Model:
         for size, code in ((2, "H"), (4, "I"), (8, "Q")):
             self._views[size] = view[: len(view) // size * size].cast(code)
         self._messages = np.zeros(MESSAGE_WORDS, np.uint64)
-        self._storages: dict[str, tuple[mmap.mmap, NDArray[np.uint8]]] = {}
         number = ctypes.c_uint64
         self._settle = self._function("settle", None)
         self._edges = self._function("edges", ctypes.c_int)
@@ -123,19 +132,10 @@ class Model:
         words[at + 2] = MESSAGE_WORDS
         for memory in program.memories:
             if memory.external is not None:
-                content, dirty = self._storage(memory)
-                view = np.frombuffer(content, np.uint8)
+                pages = self.storages[memory.external]
+                view = np.frombuffer(pages.view, np.uint8)
                 words[at + 4 + 2 * memory.offset] = view.ctypes.data
-                words[at + 5 + 2 * memory.offset] = dirty.ctypes.data
-
-    def _storage(self, memory: MemoryInfo) -> tuple[mmap.mmap, NDArray[np.uint8]]:
-        name = memory.external
-        assert name is not None
-        if name not in self._storages:
-            size = memory.depth * memory.row_bytes
-            pages = (size + PAGE - 1) // PAGE
-            self._storages[name] = mmap.mmap(-1, size), np.zeros(pages, np.uint8)
-        return self._storages[name]
+                words[at + 5 + 2 * memory.offset] = pages.dirty.ctypes.data
 
     def _awake(self) -> None:
         start = self._offsets["v"]
@@ -185,14 +185,10 @@ class Model:
     def memory(self, memory: MemoryInfo) -> NDArray[np.uint8]:
         """The bytes of a memory, one row each, without a copy."""
         if memory.external is not None:
-            content = np.frombuffer(self._storage(memory)[0], np.uint8)
+            content = np.frombuffer(self.storages[memory.external].view, np.uint8)
         else:
             content = self._bytes[memory.offset : memory.offset + memory.depth * memory.row_bytes]
         return content.reshape(memory.depth, memory.row_bytes)
-
-    def dirty(self, name: str) -> NDArray[np.uint8]:
-        """A byte for each 4 KiB page of a storage: not zero, if the design wrote to it."""
-        return self._storages[name][1]
 
     # --------------------------------------------------------------------------------- time
 

@@ -132,8 +132,8 @@ class _Partitioner:
         stored = dict.fromkeys(wanted | reads, 0)
         inside = set(placed)
         for node in placed:
-            for operand in self._expensive(node):
-                if operand in inside and place[operand] != place[node]:
+            for operand in self._reads(node, inside):
+                if place[operand] != place[node]:
                     stored[operand] = 0
         for group in groups:
             for node in self._cone(group.roots, inside):
@@ -218,12 +218,13 @@ class _Partitioner:
                 waiting += graph.operands(node)
         return found
 
-    def _expensive(self, node: int) -> Iterable[int]:
-        """Nodes that a node reads, where cheap ones between are repeated in place."""
+    def _reads(self, node: int, placed: set[int]) -> Iterable[int]:
+        """Placed nodes that a node reads, where cheap ones between are repeated."""
         for operand in self.graph.operands(node):
-            if self._is_cheap(operand):
-                continue
-            yield operand
+            if operand in placed:
+                yield operand
+            elif not self._leaf(operand):
+                yield from self._reads(operand, placed)
 
     def _levels(self, nodes: list[int]) -> tuple[dict[int, int], list[tuple[int, int]]]:
         """Cluster of each node, and module and level of each cluster, in order of evaluation.
@@ -235,10 +236,8 @@ class _Partitioner:
         inside = set(nodes)
         for node in nodes:
             module, here = graph.homes[node], 0
-            for operand in self._expensive(node):
-                if operand in inside:
-                    step = graph.homes[operand] != module
-                    here = max(here, level[operand] + step)
+            for operand in self._reads(node, inside):
+                here = max(here, level[operand] + (graph.homes[operand] != module))
             level[node] = here
         keys = sorted({(level[node], graph.homes[node]) for node in nodes})
         index = {key: number for number, key in enumerate(keys)}

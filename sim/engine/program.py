@@ -336,22 +336,28 @@ class _Program:
         sampled = {reset for _, reset in tables}
         for reset in sorted(sampled):
             yield f"    const u32 asserted{reset} = {self._value(reset)};"
-        for ranges in (self.functions.early, self.functions.late):
-            for clocking, words in enumerate(ranges):
-                if words:
-                    yield f"    if (clocked >> {clocking} & 1) {{"
-                    yield from (f"        if (AWAKE({w})) edge{w}(s, v);" for w in words)
-                    yield "    }"
-        shift = self.functions.group_words
-        for clocking, words in enumerate(self.functions.early):
-            if words:
-                yield f"    if (clocked >> {clocking} & 1) {{"
-                for w in words:
-                    if f"void commit{w}(u8 *restrict s, u8 *restrict v);" in self.functions.prototypes:
-                        yield f"        if (AWAKE({w + shift})) commit{w}(s, v);"
-                yield "    }"
+        both = [
+            (word, clocking)
+            for ranges in (self.functions.early, self.functions.late)
+            for clocking, words in enumerate(ranges)
+            for word in words
+        ]
+        # What changes now wakes for the next edge, so flags are taken before anything changes.
+        for word, clocking in both:
+            yield f"    const u64 awake{word} = clocked >> {clocking} & 1 ? AWAKE({word}) : 0;"
+            yield f"    AWAKE({word}) ^= awake{word} & {mask(64) & ~self.functions.levels[word]:#x}ull;"
+        for word, _ in both:
+            yield f"    if (awake{word}) edge{word}(s, v, awake{word});"
+        for word, _ in both:
+            if word in self.functions.commits:
+                changed = word + self.functions.group_words
+                yield f"    if (AWAKE({changed})) commit{word}(s, v);"
         for (clocking, chosen), (name, count) in names.items():
-            loop = f"for (u32 i = 0; i < {count}; i++) set(s, v, &elements[{name}[i].element], wakes, {name}[i].init);"
+            entry = f"{name}[i]"
+            loop = (
+                f"for (u32 i = 0; i < {count}; i++) "
+                f"set(s, v, &elements[{entry}.element], wakes, {entry}.init);"
+            )
             if chosen is None:
                 yield f"    if (cleared >> {clocking} & 1) {loop}"
             else:
