@@ -147,9 +147,15 @@ def test_a_window_is_replayed_from_the_snapshot_before_it(past, tmp_path, monkey
         restore(snapshot)
 
     monkeypatch.setattr(past.engine, "restore", noted)
-    cycles = [mark.snapshot.cycle for mark in past._host.marks if mark.resets == 0]
-    past.replay("200:210", vcd=tmp_path / "x.vcd")
-    assert restored == [max(cycle for cycle in cycles if cycle <= 200), past.now()]
+    path = tmp_path / "x.vcd"
+    marks = [mark.place for mark in past._host.marks]
+    assert max(marks) > (1, 100)
+    past.replay("200:210", vcd=path)
+    assert restored == [max(mark for mark in marks if mark <= (0, 200))[1], past.now()]
+    restored.clear()
+    past.replay(SECOND, vcd=path)
+    place = (1, Waveform(path).first)
+    assert restored == [0, max(mark for mark in marks if mark <= place)[1], past.now()]
 
 
 def test_snapshots_get_rarer_as_a_run_gets_longer(link):
