@@ -223,8 +223,6 @@ class Writer:
             else:
                 targets.append((Target(name, self.names), domain, self.module_of(domain)))
                 self.pool.append(self.term(name, domain=domain.name))
-                if domain.reset != "async":
-                    self.drives["registers"].append(name)
         return targets
 
     # ---------------------------------------------------------------------------- statements
@@ -327,8 +325,16 @@ class Writer:
                 if other[1:] == (domain, module) and self.maybe(2):
                     group.append(other[0])
                     targets.remove(other)
+            if domain.reset != "async" and "[" not in first.text and self.maybe(2):
+                self.write_whole(first.text, domain, module)
             kind = fsm if self.maybe(4) else block
             self.write(kind, group, domain.name, module, self.readable(domain))
+
+    def write_whole(self, name, domain, module):
+        """Assigns all of a register, which a stimulus then may set: a reset resets all of it."""
+        term = self.draw(expressions(self.readable(domain), 2))
+        self.say(f"{module}.d.{domain.name} += {name}.eq({term.text})")
+        self.drives["registers"].append(name)
 
 
 @st.composite
@@ -353,5 +359,3 @@ def _design(writer):
     writer.write_registers(targets)
     drives = {name: tuple(texts) for name, texts in writer.drives.items()}
     return RandomDesign("\n".join(writer.lines) + "\n", **drives)
-
-

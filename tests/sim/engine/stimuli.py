@@ -1,6 +1,7 @@
 """Random stimuli for random designs: inputs, resets and clocks of different ratios."""
 
 import random
+import warnings
 
 from amaranth.hdl import ClockSignal, Fragment, Module, ResetSignal
 from amaranth.hdl._ast import SignalDict
@@ -19,7 +20,9 @@ def joined(found):
         names = each.build()
         setattr(top.submodules, f"d{index}", names["m"])
         built.append((each, names))
-    design = Fragment.get(top, None).prepare()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # of what a person would not write
+        design = Fragment.get(top, None).prepare()
     return design, {
         kind: _used(design, built, kind) for kind in ("inputs", "registers", "resets", "clocks")
     }
