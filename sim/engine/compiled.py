@@ -61,7 +61,7 @@ class CompiledBoard:
             self.step(limit)
             return False
         until = self.model.until(self._slot(signal), value or 0, equal=value is not None)
-        self._now += self.model.run_until(until, limit)
+        self._now += self.model.run_until([until], limit)
         return self.model.holds(until)
 
     def seek(self, conditions: Sequence[Condition], cycle: int | None) -> bool:

@@ -31,10 +31,15 @@ class Functions:
     memory_wakes: the same for memories.
     levels: in each word of groups, the flags that are guards.
     commits: words of groups that have registers.
+    traced: numbers of stored nodes in the list of changes, where elements have their own.
     """
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(
+        self, partition: Partition, *, trace: bool = False, profile: bool = False
+    ) -> None:
         self.partition = partition
+        self.profiled: list[tuple[str, int]] | None = [] if profile else None
+        self.trace = trace
         self.netlist = partition.netlist
         self.graph = partition.netlist.graph
         self.cluster_words = (len(partition.clusters) + WORD - 1) // WORD
@@ -50,6 +55,11 @@ class Functions:
         )
         self.levels: dict[int, int] = {}
         self.commits: set[int] = set()
+        places = len(partition.clusters) + len(partition.groups)
+        elements = len(self.netlist.elements)
+        self.traced = {n: elements + at for at, n in enumerate(sorted(partition.stored))}
+        self.changes = self.layout.work.take(16 + 8 * (elements + len(self.traced)), 8)
+        self.costs = self.layout.work.take(16 * places if profile else 0, 8)
         self.texts: list[str] = []
         self.prototypes: list[str] = []
         self._readers()
@@ -163,6 +173,12 @@ class Functions:
     def wake(flags: Sequence[tuple[int, int]]) -> str:
         return " ".join(f"AWAKE({word}) |= {bits:#x}ull;" for word, bits in flags)
 
+    def _note(self, numbers: Iterable[int]) -> str:
+        """Adds to the list of what has changed."""
+        if not self.trace:
+            return ""
+        return "".join(f"changed(v + {self.changes}, {number}); " for number in numbers)
+
     # -------------------------------------------------------------------------- functions
 
     def write(self) -> None:
@@ -171,7 +187,8 @@ class Functions:
             body = []
             first = word * WORD
             for index in range(first, min(first + WORD, len(self.partition.clusters))):
-                lines = self._cluster(index, self.partition.clusters[index])
+                cluster = self.partition.clusters[index]
+                lines = self._timed("comb", cluster.module, self._cluster(index, cluster))
                 body += [f"if (AWAKE({word}) & {1 << index - first:#x}ull) {{", *lines, "}"]
             self._function(f"comb{word}", [*body, f"AWAKE({word}) = 0;"])
         for clocking in range(len(self.netlist.clockings)):
@@ -184,6 +201,18 @@ class Functions:
         inner = "\n".join(f"    {line}" for line in body)
         self.texts.append(f"{head}\n{{\n{inner}\n}}\n")
 
+    def _timed(self, kind: str, module: int, lines: list[str]) -> list[str]:
+        """Adds what a place costs to a pair of counters: evaluations, and cycles of the CPU."""
+        if self.profiled is None:
+            return lines
+        at = self.costs + 16 * len(self.profiled)
+        self.profiled.append((kind, module))
+        return [
+            f"const u64 start = __builtin_ia32_rdtsc(); U64(v, {at})++;",
+            *lines,
+            f"U64(v, {at + 8}) += __builtin_ia32_rdtsc() - start;",
+        ]
+
     def _cluster(self, index: int, cluster: Cluster) -> list[str]:
         expressions = self._expressions(index)
         lines = expressions.write(self._cluster_roots(cluster))
@@ -194,9 +223,10 @@ class Functions:
             places = [self.layout.stored[node] for node in nodes]
             pairs = [(p.text(), expressions.name(n)) for p, n in zip(places, nodes, strict=True)]
             copies = " ".join(f"{place} = {value};" for place, value in pairs)
-            if flags:
+            if flags or self.trace:
                 changed = " | ".join(f"({place} ^ {value})" for place, value in pairs)
-                copies = f"if ({changed}) {{ {copies} {self.wake(flags)} }}"
+                noted = self._note(self.traced[node] for node in nodes)
+                copies = f"if ({changed}) {{ {copies} {self.wake(flags)} {noted}}}"
             lines.append(copies)
         switches: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for number in cluster.guards:
@@ -228,6 +258,7 @@ class Functions:
         for bit, number in groups:
             group = self.partition.groups[number]
             lines = self._group(group, f"{changed} |= {1 << bit:#x}ull;")
+            lines = self._timed("edge", group.module, lines)
             body += [f"if (awake & {1 << bit:#x}ull) {{", *(f"    {x}" for x in lines), "}"]
             start, size = self.layout.spans[number]
             if size:
@@ -259,7 +290,10 @@ class Functions:
                 later = Place("v", self.layout.next_values + place.offset, place.size)
                 lines.append(f"{later.text()} = {expressions.name(node)};")
                 differences.append(f"({expressions.name(node)} ^ {place.text()})")
-            lines.append(f"if ({' | '.join(differences)}) {{ {changes} {self.wake(flags)} }}")
+            noted = self._note(number for number, _ in members)
+            lines.append(
+                f"if ({' | '.join(differences)}) {{ {changes} {self.wake(flags)} {noted}}}"
+            )
         return lines
 
     def _write(self, group: Group, expressions: Expressions) -> list[str]:

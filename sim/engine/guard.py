@@ -44,6 +44,20 @@ def _chain(graph: Graph, node: int, held: int) -> list[int] | None:
             rest = _chain(graph, other, held)
             if rest is not None:
                 return [*rest, condition if op == "or" else graph.invert(condition)]
+    if op in ("or", "xor", "add", "sub") and held in args and args[1 - args.index(held)] != held:
+        if op != "sub" or args[0] == held:
+            changes = args[1 - args.index(held)]
+            zero = graph.const(graph.widths[changes], 0)
+            return [graph.invert(graph.equal(changes, zero))]
+    if op == "cat":
+        found, position = [], 0
+        for part in args:
+            rest = _chain(graph, part, graph.slice(held, position, graph.widths[part]))
+            if rest is None:
+                return None
+            found += rest
+            position += graph.widths[part]
+        return found
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,8 @@ from .program import CheckInfo, MemoryInfo, Program, Slot
 
 __all__ = ["Message", "Model", "ModelError", "Until"]
 
-WORD = (1 << 64) - 1
+Hook = tuple[int | None, int | None]
+NO_HOOK: Hook = None, None
 MESSAGE_WORDS = 4096
 
 
@@ -33,7 +34,7 @@ class Until(ctypes.Structure):
 
     _fields_ = [
         (name, ctypes.c_uint64)
-        for name in ("area", "offset", "size", "shift", "mask", "value", "equal")
+        for name in ("area", "offset", "size", "shift", "mask", "value", "equal", "more")
     ]
 
 
@@ -94,7 +95,9 @@ class Model:
         number = ctypes.c_uint64
         self._settle = self._function("settle", None)
         self._edges = self._function("edges", ctypes.c_int)
-        self._run = self._function("run", number, number, ctypes.POINTER(Until))
+        self._run = self._function(
+            "run", number, number, ctypes.POINTER(Until), number, ctypes.c_void_p, ctypes.c_void_p
+        )
         self._poke = self._function("poke", None, number, number)
         self.reset()
 
@@ -130,6 +133,7 @@ class Model:
         at = (program.state_bytes + program.messages) // 8
         words[at] = self._messages.ctypes.data
         words[at + 2] = MESSAGE_WORDS
+        words[(program.state_bytes + program.changes) // 8 + 1] = 2 * len(program.numbers)
         for memory in program.memories:
             if memory.external is not None:
                 pages = self.storages[memory.external]
@@ -200,18 +204,27 @@ class Model:
         """What is clocked by edges since the last call takes its next value, all at once."""
         return bool(self._edges(self._s, self._v))
 
-    def step(self, cycles: int = 1) -> int:
-        """Whole cycles of the only clock; settled. Fewer when a message is waiting."""
-        self._check_clock()
-        return int(self._run(self._s, self._v, cycles, None))
+    def step(self, cycles: int = 1, leave: Hook = NO_HOOK) -> int:
+        """Whole cycles of the only clock; settled. Fewer when a message is waiting.
 
-    def run_until(self, until: Until, cycles: int) -> int:
-        """Like `step`, but stops before a cycle in which the condition holds."""
+        leave: address of a C function, and of its argument, that is called when a cycle is left.
+        """
         self._check_clock()
-        return int(self._run(self._s, self._v, cycles, ctypes.byref(until)))
+        return int(self._run(self._s, self._v, cycles, None, 0, *leave))
 
-    def until(self, slot: Slot, value: int, *, equal: bool = True) -> Until:
-        """A condition: a signal is equal to a value, or is not."""
+    def run_until(self, untils: Sequence[Until], cycles: int, leave: Hook = NO_HOOK) -> int:
+        """Like `step`, but stops before a cycle in which a condition holds.
+
+        Conditions after one with `more` hold together with it.
+        """
+        self._check_clock()
+        terms = (Until * len(untils))(*untils)
+        return int(self._run(self._s, self._v, cycles, terms, len(untils), *leave))
+
+    def until(
+        self, slot: Slot, value: int, *, equal: bool = True, more: bool = False
+    ) -> Until:
+        """A condition: a signal is equal to a value, or is not; `more`: and what comes next."""
         if len(slot.pieces) != 1 or slot.pieces[0].place is None:
             raise ModelError(
                 "a run waits for a signal that is stored in one piece of at most 64 bits"
@@ -221,7 +234,7 @@ class Model:
         assert place is not None
         return Until(
             place.area == "v", place.offset, place.size, piece.shift, mask(piece.width), value,
-            equal,
+            equal, more,
         )  # fmt: skip
 
     def holds(self, until: Until) -> bool:
@@ -235,6 +248,18 @@ class Model:
             raise ModelError(
                 f"the design has {len(self.program.clocks)} clocks from outside; step needs one"
             )
+
+    def changes(self) -> list[int] | None:
+        """Numbers (see `Program.numbers`) of what may have changed since the last call.
+
+        None: too many to tell.
+        """
+        at = self.program.state_bytes + self.program.changes
+        length, capacity = self._views[8][at // 8], self._views[8][at // 8 + 1]
+        self._views[8][at // 8] = 0
+        if length > capacity:
+            return None
+        return self._views[4][at // 4 + 4 : at // 4 + 4 + length].tolist()
 
     # -------------------------------------------------------------------------- snapshots
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -148,34 +149,62 @@ class _Partitioner:
         return Partition(netlist, clusters, groups, stored, resets)
 
     def _groups(self) -> list[Group]:
-        """Registers, by clocking and guard; those without a guard by module."""
+        """Registers, by clocking and guard; those without a guard by what they share."""
         netlist, graph = self.netlist, self.graph
-        found: dict[tuple[int, int | None, int], Group] = {}
+        found: dict[tuple[int, int], Group] = {}
+        always: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         for number, element in enumerate(netlist.elements):
             if element.clocking is None:
                 continue
             held = graph.node("state", element.width, number)
             if element.next == held:
                 continue
+            graph.home = element.module
             guard, value = guarded(graph, element.next, held)
-            module = element.module if guard is None else -1
-            key = element.clocking, guard, module
+            if guard is None:
+                always[element.clocking, element.module].append((number, value))
+                continue
+            key = element.clocking, guard
             if key not in found:
                 found[key] = Group(element.clocking, guard, element.module)
             found[key].elements.append((number, value))
         groups = list(found.values())
+        for (clocking, module), members in always.items():
+            for together in self._related(members):
+                groups.append(Group(clocking, None, module, together))
         for check in netlist.checks:
             if check.clocking is not None:
                 groups.append(
                     Group(check.clocking, self._switch(check.enable), check.module, checks=[check])
                 )
         for write in netlist.writes:
+            graph.home = write.module
             enable = graph.bitwise("or", sorted({enable for _, enable, _ in write.chunks}))
             if graph.value(enable) != 0:
                 groups.append(
                     Group(write.clocking, self._switch(enable), write.module, write=write)
                 )
         return groups
+
+    def _related(self, members: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+        """Divides registers so that no two parts share much."""
+        leader = list(range(len(members)))
+
+        def find(at: int) -> int:
+            while leader[at] != at:
+                leader[at] = leader[leader[at]]
+                at = leader[at]
+            return at
+
+        first: dict[int, int] = {}
+        for at, (_, value) in enumerate(members):
+            for node in self._cone([value]) or {-1}:
+                if not self._is_cheap(node) if node >= 0 else True:
+                    leader[find(at)] = find(first.setdefault(node, at))
+        parts: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for at, member in enumerate(members):
+            parts[find(at)].append(member)
+        return list(parts.values())
 
     def _switch(self, node: int) -> int | None:
         return None if self.graph.value(node) else node

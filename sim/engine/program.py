@@ -106,6 +106,10 @@ class Program:
     image: list[tuple[int, bytes]]
     wake: bytes
     modules: list[str] = field(default_factory=list)
+    changes: int = 0
+    """Offset in `v` of the list of changes: length, capacity, numbers (4 bytes each)."""
+    numbers: list[Place] = field(default_factory=list)
+    """What the numbers in that list stand for; none if the program does not note changes."""
 
     def slot(self, signal: Any) -> Slot | None:
         """Where a signal is; None if it is not kept, or not of this design."""
@@ -121,7 +125,11 @@ class Program:
 
 
 def compile(
-    design: Any, *, keep: str | Iterable[Any] = ALL, storages: Iterable[tuple[str, Any]] = ()
+    design: Any,
+    *,
+    keep: str | Iterable[Any] = ALL,
+    storages: Iterable[tuple[str, Any]] = (),
+    trace: bool = False,
 ) -> Program:
     """Compiles a design to C.
 
@@ -130,6 +138,7 @@ def compile(
     design: prepared `Design` of Amaranth, or what can be elaborated.
     keep: combinational signals whose values are wanted, or ALL. Registers always have a slot.
     storages: components whose bytes belong to the engine, by name; see `sim.board.storage`.
+    trace: whether what changes is noted in a list, for waveforms.
 
     Raises
     ------
@@ -138,16 +147,16 @@ def compile(
     every = keep == ALL
     wanted = [] if isinstance(keep, str) else [Value.cast(signal) for signal in keep]
     netlist = read(design, storages, keep=None if every else wanted)
-    return _Program(netlist).program()
+    return _Program(netlist, trace=trace).program()
 
 
 class _Program:
-    def __init__(self, netlist: Netlist) -> None:
+    def __init__(self, netlist: Netlist, *, trace: bool) -> None:
         self.netlist = netlist
         self.graph = netlist.graph
         kept = [n for limbs in netlist.signals.values() for limb in limbs for n in self._parts(limb)]
         self.partition = partition(netlist, kept)
-        self.functions = Functions(self.partition)
+        self.functions = Functions(self.partition, trace=trace)
         self.layout = self.functions.layout
 
     def _parts(self, node: int) -> Iterable[int]:
@@ -215,6 +224,10 @@ class _Program:
             image=self._image(),
             wake=self._wake(),
             modules=self.netlist.modules,
+            changes=functions.changes,
+            numbers=[*layout.elements, *(layout.stored[node] for node in functions.traced)]
+            if functions.trace
+            else [],
         )
 
     def _check(self, check: Check) -> CheckInfo:
@@ -390,9 +403,13 @@ class _Program:
     def _step(self) -> Iterable[str]:
         """Whole cycles of the only external clock, until something is so."""
         clocks = self._external_clocks()
-        yield "u64 run(u8 *restrict s, u8 *restrict v, u64 cycles, const struct until *until)\n{"
+        yield (
+            "u64 run(u8 *restrict s, u8 *restrict v, u64 cycles, const struct until *until, "
+            "u64 count,\n        void (*leave)(void *), void *context)\n{"
+        )
         if len(clocks) != 1:
-            yield "    (void)s; (void)v; (void)cycles; (void)until;"
+            yield "    (void)s; (void)v; (void)cycles; (void)until; (void)count;"
+            yield "    (void)leave; (void)context;"
             yield "    return 0;\n}"
             return
         number = self.graph.args[clocks[0]][0]
@@ -404,7 +421,8 @@ class _Program:
         messages = f"U64(v, {self.functions.pointers + 8})"
         yield "    u64 done = 0;"
         yield "    settle(s, v);"
-        yield f"    while (done < cycles && !(until && reached(s, v, until)) && !{messages}) {{"
+        yield f"    while (done < cycles && !reached(s, v, until, count) && !{messages}) {{"
+        yield "        if (leave) leave(context);"
         if simple:
             rising = sum(1 << n for n, c in enumerate(self.netlist.clockings) if c.rising)
             falling = sum(1 << n for n, c in enumerate(self.netlist.clockings) if not c.rising)
@@ -419,7 +437,7 @@ class _Program:
             yield "        done++;"
             # Nothing will change any more.
             asleep = " | ".join(f"AWAKE({w})" for w in words) or "0"
-            yield f"        if (!({asleep}) && !{messages}) done = cycles;"
+            yield f"        if (!({asleep}) && !{messages} && !leave) done = cycles;"
         else:
             for value in (1, 0):
                 yield f"        poke(s, v, {number}, {value});"

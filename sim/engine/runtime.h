@@ -202,7 +202,16 @@ static inline void set(u8 *s, u8 *v, const struct element *element, const struct
         AWAKE(wakes[element->first + i].word) |= wakes[element->first + i].bits;
 }
 
+// Notes a change in a list: its length, its capacity, numbers. One too long counts on.
+static inline void changed(u8 *list, u32 number)
+{
+    const u64 at = U64(list, 0)++;
+    if (at < U64(list, 8))
+        U32(list, 16 + 4 * at) = number;
+}
+
 // What a run waits for: part of a value; `equal` says whether it shall be `value` or differ.
+// With `more`, the next one has to hold, too; otherwise that is another reason to stop.
 struct until {
     u64 area;
     u64 offset;
@@ -211,10 +220,21 @@ struct until {
     u64 mask;
     u64 value;
     u64 equal;
+    u64 more;
 };
 
-static inline int reached(const u8 *s, const u8 *v, const struct until *until)
+static inline int reached(const u8 *s, const u8 *v, const struct until *until, u64 count)
 {
-    const u8 *const at = (until->area ? v : s) + until->offset;
-    return ((load(at, (u32)until->size) >> until->shift & until->mask) == until->value) == until->equal;
+    int together = 1;
+    for (u64 i = 0; i < count; i++) {
+        const u8 *const at = (until[i].area ? v : s) + until[i].offset;
+        const u64 value = load(at, (u32)until[i].size) >> until[i].shift & until[i].mask;
+        together &= (value == until[i].value) == until[i].equal;
+        if (!until[i].more) {
+            if (together)
+                return 1;
+            together = 1;
+        }
+    }
+    return 0;
 }
