@@ -28,6 +28,7 @@ class Functions:
     layout: of state and work area.
     texts: functions, each a whole definition. prototypes: their declarations.
     wakes: for each element, the flags (word, bits) of the places that read it.
+    set_wakes: the same, and of the group that writes it, which has to write it again.
     memory_wakes: the same for memories.
     levels: in each word of groups, the flags that are guards.
     commits: words of groups that have registers.
@@ -123,6 +124,10 @@ class Functions:
             if group.guard is None:
                 reads(self.flags[number], group.roots, -1)
         self.wakes = [_flags(elements.get(n, ())) for n in range(len(self.netlist.elements))]
+        for number, group in enumerate(partition.groups):
+            for element, _ in group.elements if group.guard is None else ():
+                elements[element].add(self.flags[number])
+        self.set_wakes = [_flags(elements.get(n, ())) for n in range(len(self.netlist.elements))]
         self.stored_wakes = {node: _flags(stored.get(node, ())) for node in partition.stored}
         self.memory_wakes = [_flags(memories.get(n, ())) for n in range(len(self.netlist.memories))]
 

@@ -312,7 +312,7 @@ class _Program:
     def _tables(self) -> Iterable[str]:
         wakes: list[tuple[int, int]] = []
         rows = []
-        for place, flags in zip(self.layout.elements, self.functions.wakes, strict=True):
+        for place, flags in zip(self.layout.elements, self.functions.set_wakes, strict=True):
             rows.append(f"{{{place.offset}, {place.size}, {len(wakes)}, {len(flags)}}}")
             wakes += flags
         pairs = [f"{{{word}, {bits:#x}ull}}" for word, bits in wakes]

@@ -126,7 +126,10 @@ class _Expressions:
         return self._evaluated(f"({{a}} {operator} {{b}})", a=self.make(depth), b=self.make(depth))
 
     def _unary(self, depth):
-        return self._evaluated(self.pick(*UNARY).format("{a}"), a=self.make(depth))
+        text, value = self.pick(*UNARY).format("{a}"), self.make(depth)
+        if "signed" in text and not len(value[1]):
+            return value
+        return self._evaluated(text, a=value)
 
     def _mux(self, depth):
         test, a, b = self.make(depth), self.make(depth), self.make(depth)
