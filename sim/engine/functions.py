@@ -30,7 +30,8 @@ class Functions:
     wakes: for each element, the flags (word, bits) of the places that read it.
     set_wakes: the same, and of the group that writes it, which has to write it again.
     memory_wakes: the same for memories.
-    levels: in each word of groups, the flags that are guards.
+    levels: in each word of groups, the flags that an edge leaves: guards, and those of writes and
+        checks, which act at every edge.
     commits: words of groups that have registers.
     traced: numbers of stored nodes in the list of changes, where elements have their own.
     """
@@ -81,7 +82,10 @@ class Functions:
         words = 0
         for clocking in range(len(self.netlist.clockings)):
             mine = [n for n, group in enumerate(groups) if group.clocking == clocking]
+            # Messages come in the order of statements, and the last port that writes a row wins.
+            ordered = [n for n in mine if groups[n].checks or groups[n].write is not None]
             mine.sort(key=lambda n: (home.get(n, len(home)), n))
+            mine = [n for n in mine if n not in ordered] + ordered
             for late, ranges in ((False, self.early), (True, self.late)):
                 chosen = [n for n in mine if (groups[n].write is not None) == late]
                 for position, number in enumerate(chosen):
@@ -256,6 +260,7 @@ class Functions:
         levels = sum(
             1 << bit for bit, number in groups
             if self.partition.groups[number].guard is not None
+            or not self.partition.groups[number].elements
         )
         changed = f"AWAKE({word + self.group_words})"
         self.levels[word] = levels

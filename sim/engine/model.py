@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from amaranth.sim._pyeval import value_to_string
 from numpy.typing import NDArray
 
 from hw.regs.errors import ConfigError
@@ -50,9 +51,15 @@ class Message:
         """The message, formatted as Amaranth's simulator does."""
         values = iter(self.values)
         return "".join(
-            chunk if isinstance(chunk, str) else format(next(values), chunk[1])
+            chunk if isinstance(chunk, str) else _formatted(next(values), chunk[1])
             for chunk in self.check.chunks
         )
+
+
+def _formatted(value: int, form: str) -> str:
+    if form.endswith("s"):
+        return format(value_to_string(value), form[:-1])
+    return format(value, form)
 
 
 class Model:

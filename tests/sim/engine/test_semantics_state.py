@@ -1,7 +1,7 @@
 """Amaranth's corners: assignments, registers, resets, clocks and memories, on each engine."""
 
 import pytest
-from amaranth.hdl import Array, Cat, ClockDomain, ClockSignal, Module, Signal, signed
+from amaranth.hdl import Array, Cat, ClockDomain, ClockSignal, Module, Print, Signal, signed
 from amaranth.lib.memory import Memory
 
 from tests import simulation
@@ -270,6 +270,44 @@ def test_the_level_of_a_clock_can_be_read():
     run(m, bench)
 
 
+def test_a_register_follows_its_unchanged_input_again_after_a_reset():
+    for asynchronous in (False, True):
+        m, sync = clocked("sync", async_reset=asynchronous)
+        register, wide, source = Signal(8), Signal(130), Signal(130)
+        m.d.sync += [register.eq(source), wide.eq(source)]
+
+        async def bench(ctx, sync=sync, source=source, register=register, wide=wide):
+            ctx.set(source, 5)
+            await pulse(ctx, sync)
+            ctx.set(sync.rst, 1)
+            await pulse(ctx, sync)
+            assert (ctx.get(register), ctx.get(wide)) == (0, 0)
+            ctx.set(sync.rst, 0)
+            await pulse(ctx, sync)
+            assert (ctx.get(register), ctx.get(wide)) == (5, 5)
+
+        run(m, bench)
+
+
+def test_what_is_printed_without_a_condition_is_printed_at_each_edge_in_order(capsys):
+    m, sync = clocked()
+    count = Signal(2)
+    m.d.sync += [count.eq(count + 1), Print("a", end="")]
+    with m.If(count[1]):
+        m.d.sync += Print("b", end="")
+    m.d.sync += Print("c", end="")
+    with m.If(count[0]):
+        m.d.sync += Print("d", end="")
+    m.d.sync += Print("e")
+
+    async def bench(ctx):
+        for _ in range(4):
+            await pulse(ctx, sync)
+
+    run(m, bench)
+    assert capsys.readouterr().out == "ace\nacde\nabce\nabcde\n"
+
+
 # ---------------------------------------------------------------------------------- memories
 
 
@@ -335,6 +373,28 @@ def test_transparency_goes_by_granules_and_later_write_ports_win():
         assert ctx.get(read.data) == one | one << 32 | one << 64
         assert ctx.get(everything.data) == one | two << 32 | two << 64 | two << 96
         assert ctx.get(now.data) == one | two << 32 | two << 64 | two << 96
+
+    run(m, bench)
+
+
+def test_a_port_that_always_writes_does_so_again_after_another_port():
+    m, sync = clocked()
+    m.submodules.memory = rows = Memory(shape=8, depth=2, init=[7])
+    always, sometimes = rows.write_port(), rows.write_port()
+    enable, data = Signal(), Signal(8)
+    m.d.comb += [always.en.eq(1), always.data.eq(data)]
+    m.d.comb += [sometimes.en.eq(enable), sometimes.data.eq(99)]
+
+    async def bench(ctx):
+        ctx.set(data, 5)
+        for on, expected in ((0, 5), (1, 99), (0, 5), (0, 5)):
+            ctx.set(enable, on)
+            await pulse(ctx, sync)
+            assert ctx.get(rows.data[0]) == expected
+        ctx.set(rows.data[0], 1)
+        assert ctx.get(rows.data[0]) == 1
+        await pulse(ctx, sync)
+        assert ctx.get(rows.data[0]) == 5
 
     run(m, bench)
 
