@@ -26,6 +26,7 @@ from rt.errors import (
 from rt.kernel.assembler import assemble, decode, disassemble
 
 from . import __version__
+from .bench.cli import bench
 from .board.config import BoardConfig
 from .console import (
     InputError,
@@ -54,6 +55,7 @@ app = typer.Typer(
 )
 run = typer.Typer(help="Run a job on a simulated NPU.")
 app.add_typer(run, name="run")
+app.add_typer(bench, name="bench")
 
 DIGITS = 1797
 """Images that `npu run digits` has."""

@@ -158,8 +158,10 @@ class GemmReport:
     shape: tuple[int, int, int]
     result: npt.NDArray[np.int32]
     exact: bool
+    start: int
+    """Cycle in which the first kernel starts."""
     cycles: int
-    """From the start of the first kernel to the end of the last."""
+    """From there to the end of the last."""
 
     def rows(self) -> list[Row]:
         m, n, k = self.shape
@@ -192,5 +194,5 @@ def run_gemm(transport: Transport, a: npt.NDArray[np.int8], b: npt.NDArray[np.in
     transport.close()
     return GemmReport(
         config=device.config, shape=(a.shape[0], b.shape[1], a.shape[1]), result=result,
-        exact=np.array_equal(result, matmul(a, b)), cycles=last - first + 1,
+        exact=np.array_equal(result, matmul(a, b)), start=first, cycles=last - first + 1,
     )  # fmt: skip

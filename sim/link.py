@@ -52,6 +52,11 @@ class SimTransport:
         self._closed = False
 
     @property
+    def host(self) -> Host:
+        """A host of the board that checks and logs nothing: for replays from cycle 0 on."""
+        return Host(self._board, self.engine)
+
+    @property
     def host_bytes(self) -> int:
         return self.board_config.host_bytes
 

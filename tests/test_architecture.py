@@ -87,9 +87,9 @@ def test_regs_and_config_import_no_amaranth_and_nothing_else_of_hw():
     assert [pair for pair in found if within(pair[0], *HOST_SIDE_OF_HW)] == []
 
 
-def test_amaranth_is_used_by_gateware_and_its_engine_only():
+def test_amaranth_is_used_by_gateware_its_engines_and_their_bench_only():
     users = {name for name, imported in offenders("sim", lambda i: within(i, "amaranth"))}
-    assert all(within(name, "sim.board", "sim.engine") for name in users), users
+    assert all(within(name, "sim.board", "sim.engine", "sim.bench") for name in users), users
 
 
 def test_only_the_command_and_the_link_join_simulation_and_driver():

@@ -1,0 +1,1 @@
+"""`npu bench sim`: engines and other simulators side by side, on the same NPU and workload."""
