@@ -201,7 +201,9 @@ class Comparison:
         return "\n".join(lines)
 
 
-def lockstep(design: Any, steps: Iterable[Step], *, actual: Side | None = None) -> int:
+def lockstep(
+    design: Any, steps: Iterable[Step], *, actual: Side | None = None, optimise: int = 1
+) -> int:
     """Runs a design in both; gives the number of values that were compared.
 
     Parameters
@@ -209,6 +211,7 @@ def lockstep(design: Any, steps: Iterable[Step], *, actual: Side | None = None) 
     design: prepared `Design` of Amaranth, or what can be elaborated.
     steps: what happens; an iterator may look at nothing but itself.
     actual: instead of the compiled model of the design.
+    optimise: level of the C compiler.
 
     Raises
     ------
@@ -218,7 +221,7 @@ def lockstep(design: Any, steps: Iterable[Step], *, actual: Side | None = None) 
         design = Fragment.get(design, None).prepare()
     expected = PysimSide(design)
     if actual is None:
-        actual = ModelSide(Model(compile(design)))
+        actual = ModelSide(Model(compile(design), optimise=optimise))
     comparison = Comparison(design, expected, actual)
     comparison.check("initially")
     count = 1

@@ -152,6 +152,8 @@ class Writer:
         kind = self.pick("none", "sync", "async")
         home = self.pick(*self.modules)
         local = self.maybe(4)
+        if local:
+            name = f"local_{name}"
         self.do(
             f"{name} = ClockDomain({name!r}, clk_edge={self.pick('pos', 'neg')!r}, "
             f"reset_less={kind == 'none'}, async_reset={kind == 'async'}, local={local})"

@@ -8,8 +8,12 @@ from amaranth.hdl._ast import SignalDict
 
 __all__ = ["joined", "stimulus"]
 
-CHANGES = {"inputs": 0.6, "registers": 0.05, "resets": 0.15}
-"""How often one is set before a clock moves."""
+CHANGES = {
+    "inputs": (0.6, 0.2, 0.05),
+    "registers": (0.05, 0, 0.2),
+    "resets": (0.1, 0.3, 0),
+}
+"""How often each is set before a clock moves; a stimulus has one of these rates."""
 
 
 def joined(found):
@@ -51,13 +55,14 @@ def stimulus(driven, seed, ticks):
         (clock, random_.choice((1, 1, 2, 3)), random_.randrange(3)) for clock in driven["clocks"]
     ]
     levels = SignalDict((clock, 0) for clock, _, _ in clocks)
+    rates = {kind: random_.choice(choices) for kind, choices in CHANGES.items()}
     for tick in range(ticks):
         for kinds in (("inputs", "registers"), ("resets",)):
             step = SignalDict()
             for kind in kinds:
                 for signal in driven[kind]:
-                    if random_.random() < CHANGES[kind]:
-                        step[signal] = _number(random_, len(signal), rare=kind == "resets")
+                    if random_.random() < rates[kind]:
+                        step[signal] = _number(random_, len(signal))
             if step:
                 yield step
         moved = SignalDict()
@@ -68,11 +73,9 @@ def stimulus(driven, seed, ticks):
             yield moved
 
 
-def _number(random_, width, *, rare):
-    """Often an end of the range, or few bits; `rare`: seldom one."""
+def _number(random_, width):
+    """Often an end of the range, or few bits."""
     full = (1 << width) - 1
-    if rare:
-        return full if random_.random() < 0.3 else 0
     return random_.choice(
         (0, 1, full, full >> 1, 1 << max(width - 1, 0), random_.getrandbits(3),
          random_.getrandbits(130), random_.getrandbits(130), random_.getrandbits(130))
