@@ -10,10 +10,20 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Capture", "Condition", "Engine", "Snapshot", "Stepper", "holds"]
+from hw.regs.errors import NpuError
+
+from .script import Operation, Script
+
+__all__ = [
+    "Capture", "Condition", "Engine", "EngineError", "Snapshot", "Stepper", "holds", "violation",
+]  # fmt: skip
 
 Condition = tuple[tuple[Any, int], ...]
 """Pairs (signal or its name, value) that hold together."""
+
+
+class EngineError(NpuError, AssertionError):
+    """What runs has broken a rule of its own: an `Assert` or `Assume` in it does not hold."""
 
 
 class Capture(Protocol):
@@ -50,7 +60,10 @@ class Stepper(Protocol):
     """What a host needs of an engine. One cycle is one rising edge of the clock domain `sync`.
 
     In cycle n, n edges have happened and all signals have settled. Signals are named by their
-    path below the board, as in a waveform ("npu.queue.head"), or given as objects.
+    path below the board, as in a waveform ("npu.queue.head"), or given as objects where the
+    engine has been given the board itself.
+
+    What the board prints appears on stdout; `EngineError` says which of its own rules it broke.
     """
 
     @property
@@ -80,6 +93,13 @@ class Stepper(Protocol):
 
     def poke(self, signal: Any, value: int) -> None:
         """Sets an input or a register; what depends on it settles in the same cycle."""
+        ...
+
+    def script(self, operations: Sequence[Operation]) -> Script:
+        """A function that does all of that, one after the other; see `sim.engine.script`.
+
+        It is prepared here once, so that a call costs little beyond the cycles that pass in it.
+        """
         ...
 
     def memory(self, name: str) -> memoryview:
@@ -150,3 +170,17 @@ class Engine(Stepper, Protocol):
 def holds(engine: Stepper, conditions: Sequence[Condition]) -> bool:
     """Whether one of the conditions holds in the current cycle."""
     return any(all(engine.peek(name) == value for name, value in pairs) for pairs in conditions)
+
+
+def violation(
+    kind: str, text: str, cycle: int, source: tuple[str, int] | None, module: str = ""
+) -> EngineError:
+    """The error for a property ("assert" or "assume") that does not hold in a cycle."""
+    what = "Assumption" if kind == "assume" else "Assertion"
+    where = f" in {module}" if module else ""
+    line = f" ({source[0]}:{source[1]})" if source else ""
+    said = f": {text}" if text else ""
+    return EngineError(
+        f"{what} violated{said}; cycle {cycle}{where}{line}: the gateware is at fault, or was "
+        "given what it excludes"
+    )

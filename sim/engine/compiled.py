@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,12 @@ from amaranth.hdl import _ast as ast
 
 from hw.regs.errors import ConfigError
 
-from .base import Capture, Condition, Snapshot, holds
-from .model import Model
+from .base import Capture, Condition, Snapshot, holds, violation
+from .cache import Cache
+from .model import Model, Until
 from .pages import Pages
 from .program import ALL, Program, Slot, compile
+from .script import DONE, INTERRUPTED, Native, Operation, Script, interpreted
 
 __all__ = ["CompiledBoard"]
 
@@ -28,20 +30,40 @@ class CompiledBoard:
 
     Parameters
     ----------
-    board: component with a `storages` dictionary.
+    board: component with a `storages` dictionary, or a function that makes it, which is called
+        only if something has to be compiled.
     clock_mhz: makes the time axis of waveforms.
-    keep: combinational signals that are to be at hand without a second build.
+    keep: combinational signals that are to be at hand without a second build; see `compile`.
+    key: identifies what `board` makes and `keep`. What is compiled of it is kept in the user's
+        cache then, and signals are known by name only.
     """
 
     name = "compiled"
     replays = True
 
-    def __init__(self, board: Any, *, clock_mhz: int = 1000, keep: Any = ALL) -> None:
+    def __init__(
+        self,
+        board: Any,
+        *,
+        clock_mhz: int = 1000,
+        keep: str | Iterable[Any] = ALL,
+        key: str | None = None,
+    ) -> None:
         self._period = 10**9 // clock_mhz
-        self._storages = {name: Pages(storage.size) for name, storage in board.storages.items()}
-        self.program: Program = compile(board, keep=keep, storages=board.storages.items())
+        self._make: Callable[[], Any] = board if callable(board) else lambda: board
+        self.program = self._compile(keep) if key is None else Cache().object(
+            key, lambda: self._compile(keep).detached()
+        )
+        self._storages = {
+            memory.external: Pages(memory.depth * memory.row_bytes)
+            for memory in self.program.memories if memory.external is not None
+        }
         self.model = Model(self.program, self._storages)
         self._now = 0
+
+    def _compile(self, keep: str | Iterable[Any], *, trace: bool = False) -> Program:
+        board = self._make()
+        return compile(board, keep=keep, storages=board.storages.items(), trace=trace)
 
     @property
     def now(self) -> int:
@@ -52,7 +74,7 @@ class CompiledBoard:
         self.model.reset()
 
     def step(self, cycles: int = 1) -> None:
-        self._now += self.model.step(cycles)
+        self._run(cycles)
 
     def run_until(self, signal: Any, cycle: int | None, value: int | None = None) -> bool:
         limit = FOREVER if cycle is None else max(0, cycle - self._now)
@@ -61,8 +83,55 @@ class CompiledBoard:
             self.step(limit)
             return False
         until = self.model.until(self._slot(signal), value or 0, equal=value is not None)
-        self._now += self.model.run_until([until], limit)
+        self._run(limit, until)
         return self.model.holds(until)
+
+    def _run(self, cycles: int, *untils: Until) -> None:
+        """Runs until a condition holds, or those cycles have passed."""
+        model, end = self.model, self._now + cycles
+        while True:
+            self._now += model.run_until(untils, end - self._now)
+            if not model.reported:
+                return
+            self._show_messages()
+
+    def _show_messages(self) -> None:
+        """Prints what the board prints; raises when a property does not hold."""
+        for message in self.model.messages():
+            match message.check.kind:
+                case "print":
+                    print(message.text, end="")
+                case "cover":
+                    if message.check.chunks:
+                        filename, line = message.check.source or ("?", 0)
+                        print(f"Coverage hit at {filename}:{line}:", message.text)
+                case kind:
+                    raise violation(
+                        kind, message.text, self._now - message.check.clocked,
+                        message.check.source, message.check.module,
+                    )  # fmt: skip
+
+    def script(self, operations: Sequence[Operation]) -> Script:
+        natives: dict[Model, Native] = {}
+        slowly = interpreted(self, operations)
+
+        def perform(*arguments: int) -> tuple[int, ...] | None:
+            if self.capturing:
+                return slowly(*arguments)
+            model = self.model
+            native = natives.get(model)
+            if native is None:
+                native = natives[model] = Native(model, operations, self._slot)
+            status = native.start(arguments)
+            self._now += native.cycles
+            while model.reported:
+                self._show_messages()
+                if status == INTERRUPTED:
+                    status = native.go_on()
+                    self._now += native.cycles
+            return native.results if status == DONE else None
+
+        return perform
 
     def seek(self, conditions: Sequence[Condition], cycle: int | None) -> bool:
         while cycle is None or self._now < cycle:

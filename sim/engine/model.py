@@ -6,6 +6,7 @@ import ctypes
 import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,9 @@ class Model:
             "run", number, number, ctypes.POINTER(Until), number, ctypes.c_void_p, ctypes.c_void_p
         )
         self._poke = self._function("poke", None, number, number)
+        script = self._function("script", number, ctypes.c_void_p)
+        self.script = partial(script, self._s, self._v)
+        """Runs `script.Native`."""
         self.reset()
 
     def _function(self, name: str, result: Any, *arguments: Any) -> Any:
@@ -168,8 +172,7 @@ class Model:
 
     def set(self, slot: Slot, value: int) -> None:
         """Sets an input, or registers. ModelError: the design drives it with logic."""
-        if not slot.settable:
-            raise ModelError("a signal that is driven by combinational logic cannot be set")
+        self.check_settable(slot)
         for piece in slot.pieces:
             place = piece.place
             assert place is not None
@@ -180,6 +183,12 @@ class Model:
             new = before & ~(bits << piece.shift) | part
             if new != before:
                 self._poke(self._s, self._v, piece.element, new)
+
+    @staticmethod
+    def check_settable(slot: Slot) -> None:
+        """Raises unless a signal can be set."""
+        if not slot.settable:
+            raise ModelError("a signal that is driven by combinational logic cannot be set")
 
     def read_memory(self, memory: MemoryInfo, row: int) -> int:
         """A row of a memory."""
@@ -281,6 +290,11 @@ class Model:
         self.settle()
 
     # --------------------------------------------------------------------------- messages
+
+    @property
+    def reported(self) -> bool:
+        """Messages are waiting."""
+        return self._views[8][(self.program.state_bytes + self.program.messages) // 8 + 1] != 0
 
     def messages(self) -> list[Message]:
         """What was reported since the last call, in order."""

@@ -5,12 +5,13 @@ All contact with Amaranth's netlist is here; `amaranth~=0.5.10` is pinned for it
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from amaranth.hdl import Fragment, _ir
+from amaranth.hdl import Fragment, Value, _ir
 from amaranth.hdl import _nir as nir
 from amaranth.hdl._ast import SignalSet
 
@@ -18,7 +19,7 @@ from .cells import Cells
 from .states import States
 from .tables import Netlist
 
-__all__ = ["read"]
+__all__ = ["deep", "read"]
 
 T = TypeVar("T")
 
@@ -57,7 +58,8 @@ def read(
     ----------
     design: prepared `Design` of Amaranth, or what can be elaborated.
     storages: components like `sim.board.storage.Storage`, by name; their bytes are the engine's.
-    keep: combinational signals that `signals` has besides all others; None: all.
+    keep: combinational signals that `signals` has besides all others, or their names, where *
+        stands for anything; None: all.
 
     Raises
     ------
@@ -65,10 +67,10 @@ def read(
     """
     if not isinstance(design, _ir.Design):
         design = Fragment.get(design, None).prepare()
-    return _deep(lambda: _read(design, tuple(storages), keep))
+    return deep(lambda: _read(design, tuple(storages), keep))
 
 
-def _deep(function: Callable[[], T]) -> T:
+def deep(function: Callable[[], T]) -> T:
     """Runs a function that recurses along the longest combinational path."""
     result: list[T] = []
     failure: list[BaseException] = []
@@ -111,8 +113,18 @@ def _read(design: Any, storages: tuple[tuple[str, Any], ...], keep: Sequence[Any
     for info in design.fragments.values():
         for signal, name in info.signal_names.items():
             netlist.names[".".join((*info.name[1:], name))] = signal
-    kept = SignalSet(() if keep is None else keep)
+    kept = _find(keep or (), netlist.names)
     for signal, nets in raw.signals.items():
         if keep is None or signal in kept or states.hold(nets):
             netlist.signals[signal] = cells.limbs(nets)
     return netlist
+
+
+def _find(keep: Iterable[Any], names: Mapping[str, Any]) -> Any:
+    """The signals that are meant."""
+    patterns = [each for each in keep if isinstance(each, str)]
+    found = SignalSet(Value.cast(each) for each in keep if not isinstance(each, str))
+    for pattern in patterns:
+        chosen = re.compile(".*".join(map(re.escape, pattern.split("*"))))
+        found.update(signal for name, signal in names.items() if chosen.fullmatch(name))
+    return found

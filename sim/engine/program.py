@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any
 
@@ -15,7 +16,7 @@ from amaranth.hdl._ast import SignalDict
 from .functions import Functions
 from .graph import mask
 from .layout import Place, row_bytes
-from .netlist import read
+from .netlist import deep, read
 from .partition import partition
 from .tables import Check, Netlist
 
@@ -78,6 +79,8 @@ class CheckInfo:
     chunks: tuple[str | tuple[int, str, bool], ...]
     source: tuple[str, int] | None
     module: str
+    clocked: bool
+    """It reports what was so when a cycle was left."""
 
 
 @dataclass
@@ -87,7 +90,7 @@ class Program:
     Attributes
     ----------
     sources: C files. header: what they include.
-    slots: of the signals that are kept.
+    slots: of the signals that are kept. paths: the same by hierarchical name.
     image: initial bytes of the state, memories left out when they are zero.
     wake: bytes of `v` that wake everything.
     """
@@ -99,6 +102,7 @@ class Program:
     register_bytes: int
     messages: int
     slots: Any
+    paths: dict[str, Slot]
     names: dict[str, Signal]
     memories: list[MemoryInfo]
     clocks: list[Slot]
@@ -112,16 +116,16 @@ class Program:
     """What the numbers in that list stand for; none if the program does not note changes."""
 
     def slot(self, signal: Any) -> Slot | None:
-        """Where a signal is; None if it is not kept, or not of this design."""
+        """Where a signal, or that of a name, is; None if it is not kept, or not of this design."""
+        if isinstance(signal, str):
+            return self.paths.get(signal)
         found: Slot | None = self.slots.get(Value.cast(signal))
         return found
 
-    @cached_property
-    def paths(self) -> dict[str, Slot]:
-        """Slots by hierarchical name."""
-        return {
-            name: self.slots[signal] for name, signal in self.names.items() if signal in self.slots
-        }
+    def detached(self) -> Program:
+        """The same without the objects of the design, to be pickled: signals have only names."""
+        memories = [replace(memory, data=None) for memory in self.memories]
+        return replace(self, slots={}, names={}, memories=memories)
 
 
 def compile(
@@ -136,7 +140,8 @@ def compile(
     Parameters
     ----------
     design: prepared `Design` of Amaranth, or what can be elaborated.
-    keep: combinational signals whose values are wanted, or ALL. Registers always have a slot.
+    keep: combinational signals whose values are wanted, or ALL: objects, or names as in `paths`,
+        where * stands for anything. Registers always have a slot.
     storages: components whose bytes belong to the engine, by name; see `sim.board.storage`.
     trace: whether what changes is noted in a list, for waveforms.
 
@@ -145,9 +150,21 @@ def compile(
     Unsupported: see `netlist.read`.
     """
     every = keep == ALL
-    wanted = [] if isinstance(keep, str) else [Value.cast(signal) for signal in keep]
-    netlist = read(design, storages, keep=None if every else wanted)
-    return _Program(netlist, trace=trace).program()
+    with _no_collection():
+        netlist = read(design, storages, keep=None if every else tuple(keep))
+        return _Program(netlist, trace=trace).program()
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without looks for garbage: hundreds of thousands of objects are made, and none is any."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _Program:
@@ -208,7 +225,7 @@ class _Program:
             Slot(1, tuple(self._pieces(node, 0))) for node in self._external_clocks()
         ]
         header = resources.files(__package__).joinpath("runtime.h").read_text()
-        control = "\n".join([*functions.prototypes, "", *self._control()])
+        control = "\n".join(self._control())
         return Program(
             sources=self._divide(control),
             header=header,
@@ -217,6 +234,10 @@ class _Program:
             register_bytes=layout.clocks,
             messages=functions.pointers,
             slots=slots,
+            paths={
+                name: slots[signal] for name, signal in self.netlist.names.items()
+                if signal in slots
+            },
             names=self.netlist.names,
             memories=memories,
             clocks=clocks,
@@ -239,7 +260,8 @@ class _Program:
                 nodes, form, signed = chunk
                 chunks.append((sum(self.graph.widths[node] for node in nodes), form, signed))
         source = (check.source[0], check.source[1]) if check.source else None
-        return CheckInfo(check.kind, tuple(chunks), source, self.netlist.modules[check.module])
+        module = self.netlist.modules[check.module]
+        return CheckInfo(check.kind, tuple(chunks), source, module, check.clocking is not None)
 
     def _divide(self, control: str) -> list[str]:
         texts = self.functions.texts
@@ -250,7 +272,8 @@ class _Program:
             smallest = sizes.index(min(sizes))
             sources[smallest].append(text)
             sizes[smallest] += len(text)
-        heads = ['#include "program.h"\n', *self.functions.prototypes, ""]
+        tables = ["extern const struct wake wakes[];", "extern const struct element elements[];"]
+        heads = ['#include "program.h"\n', *tables, *self.functions.prototypes, ""]
         files = ["\n".join([*heads, *source]) for source in sources]
         files[-1] = "\n".join([files[-1], control])
         return files
@@ -308,6 +331,7 @@ class _Program:
         yield from self._fire()
         yield from self._edges()
         yield from self._step()
+        yield resources.files(__package__).joinpath("script.h").read_text()
 
     def _tables(self) -> Iterable[str]:
         wakes: list[tuple[int, int]] = []
@@ -316,8 +340,8 @@ class _Program:
             rows.append(f"{{{place.offset}, {place.size}, {len(wakes)}, {len(flags)}}}")
             wakes += flags
         pairs = [f"{{{word}, {bits:#x}ull}}" for word, bits in wakes]
-        yield f"static const struct wake wakes[] = {{{', '.join(pairs) or '{0, 0}'}}};"
-        yield f"static const struct element elements[] = {{{', '.join(rows) or '{0, 0, 0, 0}'}}};"
+        yield f"const struct wake wakes[] = {{{', '.join(pairs) or '{0, 0}'}}};"
+        yield f"const struct element elements[] = {{{', '.join(rows) or '{0, 0, 0, 0}'}}};"
         yield "void poke(u8 *s, u8 *v, u64 element, u64 value)"
         yield "{ set(s, v, &elements[element], wakes, value); }"
 
