@@ -20,8 +20,10 @@ from hw.regs.errors import ConfigError
 
 from .base import Capture, Condition, Snapshot, holds
 from .pages import PAGE, Pages
-from .recorder import Recorder, within
+from .recorder import Recorder
 from .schedule import Run, Schedule
+from .script import Operation, Script, interpreted
+from .variables import within
 
 __all__ = ["PysimEngine"]
 
@@ -33,6 +35,10 @@ class PysimEngine:
     ----------
     board: what is simulated; elaborated once, here.
     clock_mhz: makes the time axis of waveforms.
+
+    Members
+    -------
+    design: as it was elaborated.
     """
 
     name = "pysim"
@@ -40,8 +46,8 @@ class PysimEngine:
 
     def __init__(self, board: Any, *, clock_mhz: int = 1000) -> None:
         self._period = 10**9 // clock_mhz
-        self._design: Design = Fragment.get(board, None).prepare()
-        self._schedule = Schedule(self._design)
+        self.design: Design = Fragment.get(board, None).prepare()
+        self._schedule = Schedule(self.design)
         self._now = 0
         self._before = 0
         self._recorder: Recorder | None = None
@@ -139,6 +145,9 @@ class PysimEngine:
         eval_assign(self._schedule.state, target, value)
         self._schedule.settle()
 
+    def script(self, operations: Sequence[Operation]) -> Script:
+        return interpreted(self, operations)
+
     def memory(self, name: str) -> memoryview:
         return self._storages[name].view
 
@@ -205,7 +214,7 @@ class PysimEngine:
         if self._names is None:
             self._names = {
                 ".".join((*info.name[1:], name)): found
-                for info in self._design.fragments.values()
+                for info in self.design.fragments.values()
                 for found, name in info.signal_names.items()
             }
         return self._names
@@ -229,7 +238,7 @@ class PysimEngine:
                 self._stop_recording()
         elif inside:
             self._recorder = Recorder(
-                path, self._design, schedule.state, self._period, scopes
+                path, self.design, schedule.state, self._period, scopes
             )
             self._recorder.start(time)
             self._recorded = True
