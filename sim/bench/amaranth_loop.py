@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from amaranth.sim._pyclock import PyClockProcess
 from amaranth.sim.pysim import PySimEngine, _PySignalState
 
 from ..engine.pages import PAGE, Pages
+from ..engine.script import Operation, Script, interpreted
 
 __all__ = ["AmaranthLoop"]
 
@@ -41,6 +43,10 @@ class AmaranthLoop:
             self._storages[name] = Pages(storage.size)
             behaviour = _Behaviour(self._engine.state, clock, storage, self._storages[name])
             self._engine._processes.add(behaviour)
+        self._names = {
+            name: signal
+            for signal, name in design.fragments[design.fragment].signal_names.items()
+        }
         self._now = 0
         self._settled = False
 
@@ -69,16 +75,19 @@ class AmaranthLoop:
 
     def peek(self, signal: Any) -> int:
         self._begin()
-        value: int = self._engine.get_value(signal)
+        value: int = self._engine.get_value(self._find(signal))
         return value
 
     def poke(self, signal: Any, value: int) -> None:
         self._begin()
-        self._engine.set_value(signal, value)
+        self._engine.set_value(self._find(signal), value)
         # The next edge is due already; what was poked has to settle before it.
         self._clock.runnable = False
         self._engine.step_design()
         self._clock.runnable = True
+
+    def script(self, operations: Sequence[Operation]) -> Script:
+        return interpreted(self, operations)
 
     def memory(self, name: str) -> memoryview:
         return self._storages[name].view
@@ -104,6 +113,10 @@ class AmaranthLoop:
                 slot.data = list(value)
         for name, image in images.items():
             self._storages[name].restore(image)
+
+    def _find(self, signal: Any) -> Any:
+        """A signal of the board itself, or the object that is given."""
+        return self._names[signal] if isinstance(signal, str) else signal
 
     def _reached(self, signal: Any, value: int | None) -> bool:
         found = self.peek(signal)

@@ -17,6 +17,7 @@ from amaranth.hdl._ast import Slice
 from hw.regs.errors import ConfigError
 
 from ..engine.pages import Pages
+from ..engine.script import Operation, Script, interpreted
 from .export import Port
 
 __all__ = ["PeerEngine"]
@@ -102,6 +103,9 @@ class PeerEngine:
         whole = int.from_bytes(content, "little") & ~mask | value << start & mask
         content[:] = list(whole.to_bytes(len(content), "little"))
         self._library.peer_settle(self._model)
+
+    def script(self, operations: Sequence[Operation]) -> Script:
+        return interpreted(self, operations)
 
     def memory(self, name: str) -> memoryview:
         return self._storages[name].view

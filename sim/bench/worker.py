@@ -44,14 +44,14 @@ class Worker:
         config = NpuConfig.preset(preset)
         self._engine: Any
         if engine in PEERS:
-            board, self._engine = open_peer(PEERS[engine], config, trace=trace)
-            self._host = Host(board, self._engine)
+            _, self._engine = open_peer(PEERS[engine], config, trace=trace)
+            self._host = Host(self._engine)
         elif engine == "amaranth":
             from .amaranth_loop import AmaranthLoop
 
             board = make_board(config)
             self._engine = AmaranthLoop(board)
-            self._host = Host(board, self._engine)
+            self._host = Host(self._engine)
         else:
             from ..link import open as open_simulation
 
