@@ -71,12 +71,14 @@ class PeerEngine:
             for pages in self._storages.values()
         )
         self._model = self._library.peer_new(*addresses)
+        self._stale = False
         self._bytes = {}
         for port in self._ports:
             at = self._library.peer_port(self._model, port.name.encode())
             self._bytes[port.name] = (ctypes.c_uint8 * ((port.width + 7) // 8)).from_address(at)
 
     def step(self, cycles: int = 1) -> None:
+        self._settle()
         self._library.peer_step(self._model, cycles)
 
     def run_until(self, signal: Any, cycle: int | None, value: int | None = None) -> bool:
@@ -89,11 +91,13 @@ class PeerEngine:
         assert (start, width) == (0, port.width)
         assert width <= 8, "more bits than the native loop looks at"
         at = ctypes.addressof(self._bytes[port.name])
+        self._settle()
         reached: bool = self._library.peer_run_until(self._model, at, limit)
         return reached
 
     def peek(self, signal: Any) -> int:
         port, start, width = self._find(signal)
+        self._settle()
         return int.from_bytes(self._bytes[port.name], "little") >> start & ((1 << width) - 1)
 
     def poke(self, signal: Any, value: int) -> None:
@@ -102,7 +106,7 @@ class PeerEngine:
         mask = ((1 << width) - 1) << start
         whole = int.from_bytes(content, "little") & ~mask | value << start & mask
         content[:] = list(whole.to_bytes(len(content), "little"))
-        self._library.peer_settle(self._model)
+        self._stale = True
 
     def script(self, operations: Sequence[Operation]) -> Script:
         return interpreted(self, operations)
@@ -124,6 +128,12 @@ class PeerEngine:
 
     def close(self) -> None:
         self.end_capture()
+
+    def _settle(self) -> None:
+        """Once for all that was poked."""
+        if self._stale:
+            self._library.peer_settle(self._model)
+            self._stale = False
 
     def _find(self, signal: Any) -> tuple[Port, int, int]:
         """Port, first bit and width of a name, or of a signal or part of it."""
