@@ -6,7 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from .expressions import Expressions, literal
+from .families import Family
 from .graph import mask
+from .lanes import Lanes
 from .layout import Layout, Place, row_bytes
 from .partition import Cluster, Group, Partition, check_nodes
 from .tables import Check
@@ -14,6 +16,7 @@ from .tables import Check
 __all__ = ["Functions"]
 
 WORD = 64
+NOWHERE = 0xFFFFFFFF
 
 
 class Functions:
@@ -55,6 +58,11 @@ class Functions:
         self.pointers = self.layout.work.take(
             8 * (2 * sum(m.external is not None for m in self.netlist.memories) + 4), 8
         )
+        self.pending = {
+            number: self.layout.work.take(16, 8)
+            for number, group in enumerate(partition.groups)
+            if group.file is not None
+        }
         self.levels: dict[int, int] = {}
         self.commits: set[int] = set()
         places = len(partition.clusters) + len(partition.groups)
@@ -267,13 +275,12 @@ class Functions:
         body, commit = [], []
         for bit, number in groups:
             group = self.partition.groups[number]
-            lines = self._group(group, f"{changed} |= {1 << bit:#x}ull;")
+            lines = self._group(number, f"{changed} |= {1 << bit:#x}ull;")
             lines = self._timed("edge", group.module, lines)
             body += [f"if (awake & {1 << bit:#x}ull) {{", *(f"    {x}" for x in lines), "}"]
-            start, size = self.layout.spans[number]
-            if size:
-                copy = f"memcpy(s + {start}, v + {self.layout.next_values + start}, {size});"
-                commit.append(f"if (changed & {1 << bit:#x}ull) {copy}")
+            copies = self._commit(number)
+            if copies:
+                commit.append(f"if (changed & {1 << bit:#x}ull) {{ {copies} }}")
         self._function(f"edge{word}", body, ", u64 awake")
         if commit:
             self.commits.add(word)
@@ -282,10 +289,47 @@ class Functions:
                 [f"const u64 changed = {changed};", f"{changed} = 0;", *commit],
             )
 
-    def _group(self, group: Group, changes: str) -> list[str]:
+    def _commit(self, number: int) -> str:
+        """Statements that make the next values of a group present."""
+        if self.partition.groups[number].file is not None:
+            at = self.pending[number]
+            return f"set(s, v, &elements[U64(v, {at})], wakes, U64(v, {at + 8}));"
+        later = self.layout.next_values
+        return " ".join(
+            f"memcpy(s + {start}, v + {later + start}, {size});"
+            for start, size in self.layout.spans[number]
+        )
+
+    def _file(self, number: int, changes: str, expressions: Expressions) -> list[str]:
+        """One register out of many takes a value: which one is noted until all have been read."""
+        file = self.partition.groups[number].file
+        assert file is not None
+        address = expressions.name(file.address)
+        words = dict(file.words)
+        count = max(words) + 1
+        table = ", ".join(str(words.get(index, NOWHERE)) for index in range(count))
+        at = self.pending[number]
+        noted = ""
+        if self.trace:
+            noted = f"changed(v + {self.changes}, which[{address}]); "
+        return [
+            f"static const u32 which[] = {{{table}}};",
+            f"if ({address} < {count} && which[{address}] != {NOWHERE}u) {{",
+            f"    U64(v, {at}) = which[{address}];",
+            f"    U64(v, {at + 8}) = {expressions.name(file.value)};",
+            f"    {changes} {noted}",
+            "}",
+        ]
+
+    def _group(self, number: int, changes: str) -> list[str]:
+        group = self.partition.groups[number]
         expressions = self._expressions()
         lines = [f"// {self.netlist.modules[group.module] or 'top'}"]
+        if group.family is not None:
+            return lines + self._family(group, changes, expressions)
         lines += expressions.write(group.roots)
+        if group.file is not None:
+            return lines + self._file(number, changes, expressions)
         if group.write is not None:
             return lines + self._write(group, expressions)
         for check in group.checks:
@@ -305,6 +349,38 @@ class Functions:
                 f"if ({' | '.join(differences)}) {{ {changes} {self.wake(flags)} {noted}}}"
             )
         return lines
+
+    def _family(self, group: Group, changes: str, expressions: Expressions) -> list[str]:
+        """A loop over lanes."""
+        assert group.family is not None
+        lanes = Lanes(self.graph, self.partition.signatures, expressions, self._place_of)
+        elements = [self.layout.elements[lane.element] for lane in group.family.lanes]
+        flags = sorted({flag for lane in group.family.lanes for flag in self.wakes[lane.element]})
+        noted = self._note(lane.element for lane in group.family.lanes)
+        loop = lanes.loop(group.family, elements, self.layout.next_values)
+        if loop is None:
+            loop = self._apart(group.family, expressions)
+        return [*loop, f"if (difference) {{ {changes} {self.wake(flags)} {noted}}}"]
+
+    def _apart(self, family: Family, expressions: Expressions) -> list[str]:
+        """Lanes one by one."""
+        nodes = [n for lane in family.lanes for n in (lane.value, lane.guard) if n is not None]
+        lines = [*expressions.write(nodes), "u64 difference = 0;"]
+        for lane in family.lanes:
+            place = self.layout.elements[lane.element]
+            later = Place("v", self.layout.next_values + place.offset, place.size)
+            value = expressions.name(lane.value)
+            if lane.guard is not None:
+                value = f"{expressions.name(lane.guard)} ? {value} : {place.text()}"
+            lines.append(f"{later.text()} = {value};")
+            lines.append(f"difference |= {later.text()} ^ {place.text()};")
+        return lines
+
+    def _place_of(self, node: int) -> Place | None:
+        """Where a register or a stored node is."""
+        if self.graph.ops[node] == "state":
+            return self.layout.elements[self.graph.args[node][0]]
+        return self.layout.stored.get(node)
 
     def _write(self, group: Group, expressions: Expressions) -> list[str]:
         write = group.write

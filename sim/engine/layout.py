@@ -58,14 +58,14 @@ class Layout:
     Attributes
     ----------
     elements: place of each element. next_values: offset of the copy of `s` in `v`.
-    spans: first byte and bytes of the registers of each group.
+    spans: stretches of the registers of each group: first byte, bytes.
     memories: offset of each memory in `s`, or index of its pointer for external ones.
     """
 
     state: Area = field(default_factory=lambda: Area("s"))
     work: Area = field(default_factory=lambda: Area("v"))
     elements: list[Place] = field(default_factory=list)
-    spans: list[tuple[int, int]] = field(default_factory=list)
+    spans: list[list[tuple[int, int]]] = field(default_factory=list)
     clocks: int = 0
     memories: list[int] = field(default_factory=list)
     next_values: int = 0
@@ -77,17 +77,24 @@ class Layout:
         layout = cls()
         netlist = partition.netlist
         places: list[Place | None] = [None] * len(netlist.elements)
+        for numbers in partition.arrays:
+            layout.state.take(0, ALIGNMENT)
+            for number in numbers:
+                places[number] = layout.state.place(netlist.elements[number].width)
         for group in partition.groups:
             layout.state.take(0, 8)
-            start = layout.state.size
             order = sorted(group.elements, key=lambda e: -size_of(netlist.elements[e[0]].width))
             for number, _ in order:
-                places[number] = layout.state.place(netlist.elements[number].width)
-            layout.spans.append((start, layout.state.size - start))
+                if places[number] is None:
+                    places[number] = layout.state.place(netlist.elements[number].width)
         for number, element in enumerate(netlist.elements):
             if places[number] is None:
                 places[number] = layout.state.place(element.width)
         layout.elements = [place for place in places if place is not None]
+        layout.spans = [
+            _spans(layout.elements[number] for number, _ in group.elements)
+            for group in partition.groups
+        ]
         registers = layout.state.take(0, ALIGNMENT)
         layout.clocks = layout.state.take(2 * len(netlist.clockings) + 1, 1)
         pointers = 0
@@ -107,6 +114,17 @@ class Layout:
         """Finds room in `v` for nodes."""
         for node in nodes:
             self.stored[node] = self.work.place(widths[node])
+
+
+def _spans(places: Iterable[Place]) -> list[tuple[int, int]]:
+    """Stretches of bytes without a gap."""
+    spans: list[tuple[int, int]] = []
+    for place in sorted(places, key=lambda place: place.offset):
+        if spans and sum(spans[-1]) == place.offset:
+            spans[-1] = spans[-1][0], spans[-1][1] + place.size
+        else:
+            spans.append((place.offset, place.size))
+    return spans
 
 
 def row_bytes(memory: Memory) -> int:

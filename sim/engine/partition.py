@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from .families import Family, File, Signatures, Update, arrays, find
 from .graph import Graph
 from .guard import guarded
 from .tables import Check, Netlist, Write
@@ -43,6 +44,8 @@ class Group:
     module: int
     elements: list[tuple[int, int]] = field(default_factory=list)
     """Element, node of its next value."""
+    file: File | None = None
+    family: Family | None = None
     write: Write | None = None
     checks: list[Check] = field(default_factory=list)
 
@@ -50,6 +53,10 @@ class Group:
     def roots(self) -> list[int]:
         """Nodes that it computes."""
         found = [node for _, node in self.elements]
+        if self.file is not None:
+            found.append(self.file.address)
+        if self.family is not None:
+            found += [lane.guard for lane in self.family.lanes if lane.guard is not None]
         if self.write is not None:
             found.append(self.write.address)
             found += [node for _, enable, data in self.write.chunks for node in (enable, data)]
@@ -69,6 +76,9 @@ class Partition:
     """Cluster in which each stored node is computed."""
     resets: list[int]
     """Nodes of synchronous resets."""
+    arrays: list[list[int]]
+    """Elements that are to lie side by side."""
+    signatures: Signatures
 
 
 def check_nodes(check: Check) -> list[int]:
@@ -97,6 +107,8 @@ class _Partitioner:
         self.netlist = netlist
         self.graph: Graph = netlist.graph
         self.cheap: dict[int, int | None] = {}
+        self.signatures = Signatures(self.graph)
+        self.arrays: list[list[int]] = []
 
     def run(self, keep: set[int]) -> Partition:
         netlist, graph = self.netlist, self.graph
@@ -146,12 +158,12 @@ class _Partitioner:
             stored[node] = place[node]
             clusters[place[node]].roots.append(node)
         self._attach(clusters, groups, asynchronous, place)
-        return Partition(netlist, clusters, groups, stored, resets)
+        return Partition(netlist, clusters, groups, stored, resets, self.arrays, self.signatures)
 
     def _groups(self) -> list[Group]:
         """Registers, by clocking and guard; those without a guard by what they share."""
         netlist, graph = self.netlist, self.graph
-        found: dict[tuple[int, int], Group] = {}
+        updates: dict[int, list[Update]] = defaultdict(list)
         always: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         for number, element in enumerate(netlist.elements):
             if element.clocking is None:
@@ -161,14 +173,24 @@ class _Partitioner:
                 continue
             graph.home = element.module
             guard, value = guarded(graph, element.next, held)
-            if guard is None:
-                always[element.clocking, element.module].append((number, value))
-                continue
-            key = element.clocking, guard
-            if key not in found:
-                found[key] = Group(element.clocking, guard, element.module)
-            found[key].elements.append((number, value))
-        groups = list(found.values())
+            updates[element.clocking].append(Update(number, guard, value))
+        groups: list[Group] = []
+        for clocking, mine in updates.items():
+            files, families, rest = find(netlist, self.signatures, mine)
+            self.arrays += arrays(netlist, self.signatures, families, files)
+            groups += [self._file(clocking, file) for file in files]
+            groups += [self._family(clocking, family) for family in families]
+            found: dict[int, Group] = {}
+            for update in rest:
+                module = netlist.elements[update.element].module
+                pair = update.element, update.value
+                if update.guard is None:
+                    always[clocking, module].append(pair)
+                    continue
+                if update.guard not in found:
+                    found[update.guard] = Group(clocking, update.guard, module)
+                found[update.guard].elements.append(pair)
+            groups += found.values()
         for (clocking, module), members in always.items():
             for together in self._related(members):
                 groups.append(Group(clocking, None, module, together))
@@ -185,6 +207,16 @@ class _Partitioner:
                     Group(write.clocking, self._switch(enable), write.module, write=write)
                 )
         return groups
+
+    def _file(self, clocking: int, file: File) -> Group:
+        module = self.netlist.elements[file.words[0][1]].module
+        pairs = [(element, file.value) for _, element in file.words]
+        return Group(clocking, self._switch(file.guard), module, pairs, file=file)
+
+    def _family(self, clocking: int, family: Family) -> Group:
+        module = self.netlist.elements[family.lanes[0].element].module
+        pairs = [(lane.element, lane.value) for lane in family.lanes]
+        return Group(clocking, family.guard, module, pairs, family=family)
 
     def _related(self, members: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
         """Divides registers so that no two parts share much."""

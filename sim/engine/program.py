@@ -152,7 +152,7 @@ def compile(
     every = keep == ALL
     with _no_collection():
         netlist = read(design, storages, keep=None if every else tuple(keep))
-        return _Program(netlist, trace=trace).program()
+        return deep(lambda: _Program(netlist, trace=trace).program())
 
 
 @contextmanager

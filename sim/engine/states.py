@@ -100,6 +100,9 @@ class States:
                 for kind, bits, what, first in runs(nets):
                     if kind == "cell" and what in cuts:
                         cuts[what] |= {first, first + bits}
+        names = {
+            nets[0] >> 16: signal.name for signal, nets in self._raw.signals.items() if len(nets)
+        }
         for index, width in stateful.items():
             cell = self._raw.cells[index]
             borders = sorted(cuts.get(index, {0, width}))
@@ -112,7 +115,10 @@ class States:
                     end = min(high, start + LIMB)
                     value = init >> start & mask(end - start)
                     pieces.append((start, end, len(self._netlist.elements)))
-                    self._netlist.elements.append(Element(end - start, value, cell.module_idx))
+                    name = f"{names.get(index, '')} {start}"
+                    self._netlist.elements.append(
+                        Element(end - start, value, cell.module_idx, name)
+                    )
             self._cells.pieces[index] = pieces
         inputs = []
         for start, width in self._raw.top.ports_i.values():

@@ -36,6 +36,8 @@ class Element:
     width: int
     init: int
     module: int
+    name: str = ""
+    """Of the signal, and the first bit of it."""
     clocking: int | None = None
     """Index of its `Clocking`; None: an input, or a signal that nothing drives."""
     next: int = -1
