@@ -10,7 +10,6 @@ from typing import Any
 
 from hw.regs.errors import ConfigError, NpuError
 
-from .board.board import Board
 from .engine.base import Engine, Snapshot, Stepper
 from .host import Action, Host
 from .replay import Finder, Follower, Reached
@@ -49,7 +48,7 @@ class History:
 
     Parameters
     ----------
-    board, engine: whose history.
+    engine: whose history.
     every: cycles between snapshots, at first.
     keep: how many are kept, at most.
 
@@ -58,10 +57,9 @@ class History:
     marks: the snapshots, in order of time.
     """
 
-    def __init__(self, board: Board, engine: Engine, *, every: int, keep: int = 32) -> None:
-        self._board = board
+    def __init__(self, engine: Engine, *, every: int, keep: int = 32) -> None:
         self._engine = engine
-        self._host = Host(board, engine)
+        self._host = Host(engine)
         self._every = every
         self._keep = keep
         self._actions: list[Action] = []
@@ -162,7 +160,7 @@ class History:
 
         Returns after how many resets that was, or None.
         """
-        host = Host(self._board, engine)
+        host = Host(engine)
         resets = mark.resets
         try:
             for number in range(mark.action, len(self._actions)):

@@ -10,9 +10,11 @@ from typing import Any, Literal, NamedTuple
 from hw.axi import Response
 from hw.config import HOST_BASE
 
-from .board.board import Board
+from .board.memory import Injection
+from .board.register_master import Command, Result
 from .engine.base import Stepper
 from .engine.pages import PAGE
+from .engine.script import Peek, Poke, Step, Until
 
 __all__ = ["PATIENCE", "Action", "Answer", "Direction", "Host", "Kind"]
 
@@ -47,6 +49,27 @@ class Answer(NamedTuple):
     data: int
 
 
+def _offsets(structure: Any) -> dict[str, int]:
+    """The first bit of each field."""
+    return {name: field.offset for name, field in structure.as_shape()}
+
+
+COMMAND, RESULT, INJECTION = map(_offsets, (Command, Result, Injection))
+ADDRESS, DATA = COMMAND["address"], COMMAND["data"]
+WRITE = 1 << COMMAND["write"]
+ACCESS = (
+    Poke("accesses__payload"),
+    Poke("accesses__valid", 1),
+    Step(),
+    Poke("accesses__valid", 0),
+    Until("answers__valid", PATIENCE - 1),
+    Peek("answers__payload"),
+    Step(),
+)
+"""What an access to control space is; see `Board`."""
+RESPONSES = tuple(map(Response, range(4)))
+
+
 class Host:
     """The host of a board. The same calls in the same cycles give the same run, always.
 
@@ -54,17 +77,16 @@ class Host:
 
     Parameters
     ----------
-    board: `Board` that the engine runs.
-    engine: `Stepper`.
+    engine: `Stepper` that runs a `Board`.
     """
 
-    def __init__(self, board: Board, engine: Stepper) -> None:
-        self._board = board
+    def __init__(self, engine: Stepper) -> None:
         self._engine = engine
+        self._access = engine.script(ACCESS)
         self._memories = {
             name: (engine.memory(name), engine.dirty(name)) for name in ("host", "device")
         }
-        engine.poke(board.results.ready, 1)
+        engine.poke("answers__ready", 1)
 
     def perform(self, action: Action) -> Any:
         """Does what an action says; returns what the method of that name returns."""
@@ -72,11 +94,11 @@ class Host:
 
     def read(self, address: int) -> Answer | None:
         """A read of control space. None: not answered within `PATIENCE`."""
-        return self._access(False, address, 0)
+        return self._answer(self._access(address << ADDRESS))
 
     def write(self, address: int, value: int) -> Answer | None:
         """A write into control space, likewise."""
-        return self._access(True, address, value)
+        return self._answer(self._access(WRITE | address << ADDRESS | value << DATA))
 
     def read_host(self, address: int, size: int) -> bytes:
         """Bytes of host memory. Takes no time, as all that follows but `run_until`."""
@@ -93,40 +115,29 @@ class Host:
 
     def run_until(self, interrupt: bool, cycle: int | None) -> bool:
         """Lets cycles pass until the interrupt line is high or to a cycle: which it was."""
-        return self._engine.run_until(self._board.irq if interrupt else None, cycle)
+        return self._engine.run_until("irq" if interrupt else None, cycle)
 
     def inject(self, direction: Direction, first: int, last: int, response: Any) -> None:
         """Lets the memories answer accesses to `first` … `last` with a `Response`; None ends it."""
-        engine = self._engine
-        error = self._board.read_error if direction == "read" else self._board.write_error
-        engine.poke(error.first, first)
-        engine.poke(error.last, last)
+        fields = {"first": first, "last": last, "enable": int(response is not None)}
         if response is not None:
-            engine.poke(error.response.as_value(), response.value)
-        engine.poke(error.enable, response is not None)
+            fields["response"] = response.value
+        error = sum(value << INJECTION[name] for name, value in fields.items())
+        self._engine.poke(f"{direction}_errors", error)
 
     def reset(self) -> None:
         """Back to cycle 0."""
         self._engine.reset()
-        self._engine.poke(self._board.results.ready, 1)
+        self._engine.poke("answers__ready", 1)
 
-    def _access(self, writes: bool, address: int, value: int) -> Answer | None:
-        """Takes 3 cycles and those that the NPU takes to answer."""
-        board, engine = self._board, self._engine
-        start = engine.now
-        command = board.commands
-        engine.poke(command.p.write, writes)
-        engine.poke(command.p.address, address)
-        engine.poke(command.p.data, value)
-        engine.poke(command.valid, 1)
-        engine.step()
-        engine.poke(command.valid, 0)
-        if not engine.run_until(board.results.valid, start + PATIENCE):
+    @staticmethod
+    def _answer(results: tuple[int, ...] | None) -> Answer | None:
+        if results is None:
             return None
-        response = Response(engine.peek(board.results.p.response))
-        result = engine.peek(board.results.p.data)
-        engine.step()
-        return Answer(response, result)
+        (result,) = results
+        return Answer(
+            RESPONSES[result >> RESULT["response"] & 3], result >> RESULT["data"] & 0xFFFFFFFF
+        )
 
     def _store(self, name: str, at: int, data: bytes) -> None:
         memory, dirty = self._memories[name]

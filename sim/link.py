@@ -13,18 +13,14 @@ from hw.config import HOST_BASE, NpuConfig
 from hw.regs.errors import ConfigError
 from rt.transport import Operation, Read, Reason, Stop, TransportError, Write
 
-from .board.board import Board
 from .board.config import BoardConfig
 from .engine.base import Engine
-from .engine.pysim import PysimEngine
+from .engines import ENGINES, choose, make_engine
 from .history import History
 from .host import PATIENCE, Action, Direction, Host, Kind
 from .wave import Window
 
 __all__ = ["ENGINES", "Action", "SimTransport", "open"]
-
-ENGINES = ("auto", "pysim")
-"""Names of the engines; `auto` is the fastest that is there."""
 
 CONTROL_BYTES = 1 << 16
 
@@ -37,24 +33,33 @@ class SimTransport:
 
     Attributes
     ----------
+    engine: what runs the gateware. why: why it is that one.
     actions: what the host did since the link was opened, if it was opened to record that.
     """
 
-    def __init__(self, board: Board, engine: Engine, *, record: bool = True) -> None:
-        self.config: NpuConfig = board.config
-        self.board_config: BoardConfig = board.board
+    def __init__(
+        self,
+        config: NpuConfig,
+        board: BoardConfig,
+        engine: Engine,
+        *,
+        why: str = "as chosen",
+        record: bool = True,
+    ) -> None:
+        self.config = config
+        self.board_config = board
         self.engine = engine
+        self.why = why
         self.actions: list[Action] = []
         self._record = record
-        self._board = board
-        self._host: Host | History = Host(board, engine)
+        self._host: Host | History = Host(engine)
         self._afterwards: tuple[Path, Window, Sequence[str]] | None = None
         self._closed = False
 
     @property
     def host(self) -> Host:
         """A host of the board that checks and logs nothing: for replays from cycle 0 on."""
-        return Host(self._board, self.engine)
+        return Host(self.engine)
 
     @property
     def host_bytes(self) -> int:
@@ -144,11 +149,11 @@ class SimTransport:
         `every`: cycles between snapshots at first, while the history is short.
         """
         self._check_open()
-        self._host = History(self._board, self.engine, every=every)
+        self._host = History(self.engine, every=every)
 
     def forget(self) -> None:
         """Drops the history."""
-        self._host = Host(self._board, self.engine)
+        self._host = Host(self.engine)
 
     def replay(
         self, window: str | Window, *, vcd: str | Path, scopes: Sequence[str] = ()
@@ -281,21 +286,17 @@ def open(
         `SimTransport.replay`.
     npu: a component to use in place of `Npu(config)`.
     """
-    if engine not in ENGINES:
-        raise ConfigError(f"no engine is called {engine!r}; choose one of {', '.join(ENGINES)}")
     if window is not None and vcd is None:
         raise ConfigError(f"the window {window} needs a file to record into; give vcd as well")
     config = config or NpuConfig.preset(preset)
+    board = board or BoardConfig()
+    choice = choose(engine)
     if scopes and vcd is None:
         raise ConfigError(f"the scopes {', '.join(scopes)} need a file to record into; give vcd")
     if vcd is not None:
         _recording(vcd, window, config)
-    if npu is None:
-        from hw.npu import Npu  # here, so that commands that simulate nothing start sooner
-
-        npu = Npu(config)
-    whole = Board(npu, config, board or BoardConfig())
-    transport = SimTransport(whole, PysimEngine(whole, clock_mhz=config.clock_mhz), record=record)
+    chosen = make_engine(choice.name, config, board, npu)
+    transport = SimTransport(config, board, chosen, why=choice.why, record=record)
     if history:
         transport.keep_history()
     if vcd is not None:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .engine.base import Condition, Engine
+from .engine.script import Operation, Script, interpreted
 
 __all__ = ["Finder", "Follower", "Reached"]
 
@@ -44,6 +45,9 @@ class _Watcher:
 
     def dirty(self, name: str) -> npt.NDArray[np.uint8]:
         return self._engine.dirty(name)
+
+    def script(self, operations: Sequence[Operation]) -> Script:
+        return interpreted(self, operations)
 
     def step(self, cycles: int = 1) -> None:
         self.run_until(None, self.now + cycles)

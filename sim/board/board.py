@@ -24,16 +24,18 @@ class Board(wiring.Component):
 
     Members
     -------
-    commands, results: accesses to control space, see `RegisterMaster`.
+    accesses, answers: of control space; commands and results of `RegisterMaster`.
     irq: the interrupt line of the NPU.
-    read_error, write_error: errors that the memories answer with, see `Injection`.
+    read_errors, write_errors: what the memories answer with, see `Injection`.
+
+    No part of it has ports of these names, so that the signals of the board have them.
     """
 
-    commands: In(stream.Signature(Command))
-    results: Out(stream.Signature(Result))
+    accesses: In(stream.Signature(Command))
+    answers: Out(stream.Signature(Result))
     irq: Out(1)
-    read_error: In(Injection)
-    write_error: In(Injection)
+    read_errors: In(Injection)
+    write_errors: In(Injection)
 
     def __init__(self, npu, config, board):
         super().__init__()
@@ -59,8 +61,8 @@ class Board(wiring.Component):
         m.submodules.device = self.device
         m.submodules.host = self.host
         m.submodules.master = master = RegisterMaster()
-        connect(m, flipped(self.commands), master.commands)
-        connect(m, master.results, flipped(self.results))
+        connect(m, flipped(self.accesses), master.commands)
+        connect(m, master.results, flipped(self.answers))
         connect(m, master.bus, self.npu.control)
         connect(m, self.npu.memory, self.switch.bus)
         connect(m, self.switch.lower, self.device.bus)
@@ -68,7 +70,7 @@ class Board(wiring.Component):
         m.d.comb += self.irq.eq(self.npu.irq)
         for region in (self.device, self.host):
             m.d.comb += [
-                region.read_error.eq(self.read_error),
-                region.write_error.eq(self.write_error),
+                region.read_error.eq(self.read_errors),
+                region.write_error.eq(self.write_errors),
             ]
         return m

@@ -156,35 +156,31 @@ class CompiledBoard:
         raise ConfigError(f"{value!r} is neither a signal nor a part of one")
 
     def poke(self, signal: Any, value: int) -> None:
-        target = Value.cast(self._signal(signal) if isinstance(signal, str) else signal)
-        low, width = 0, len(target)
-        while not isinstance(target, ast.Signal):
-            if isinstance(target, ast.Slice):
-                low += target.start
-                target = target.value
-            elif isinstance(target, ast.Operator) and target.operator in ("u", "s"):
-                target = target.operands[0]
-            else:
-                raise ConfigError(f"{target!r} is neither a signal nor a part of one")
+        low, width, target = 0, None, signal
+        if not isinstance(signal, str):
+            target = Value.cast(signal)
+            width = len(target)
+            while not isinstance(target, ast.Signal):
+                if isinstance(target, ast.Slice):
+                    low += target.start
+                    target = target.value
+                elif isinstance(target, ast.Operator) and target.operator in ("u", "s"):
+                    target = target.operands[0]
+                else:
+                    raise ConfigError(f"{target!r} is neither a signal nor a part of one")
         slot = self._slot(target)
-        bits = (1 << width) - 1
+        bits = (1 << (slot.width if width is None else width)) - 1
         whole = self.model.get(slot)
         self.model.set(slot, whole & ~(bits << low) | (value & bits) << low)
         self.model.settle()
 
-    def _signal(self, name: str) -> Any:
-        try:
-            return self.program.names[name]
-        except KeyError:
-            raise ConfigError(
-                f"no signal is called {name!r}; names are those of a waveform, "
-                "without the scopes bench and top"
-            ) from None
-
     def _slot(self, signal: Any) -> Slot:
-        slot = self.program.slot(self._signal(signal) if isinstance(signal, str) else signal)
+        slot = self.program.slot(signal)
         if slot is None:
-            raise ConfigError(f"{signal!r} is not kept in this build")
+            raise ConfigError(
+                f"{signal!r} is not kept in this build, or is no signal; names are those of a "
+                "waveform, without the scopes bench and top"
+            )
         return slot
 
     def memory(self, name: str) -> memoryview:

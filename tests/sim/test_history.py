@@ -159,7 +159,7 @@ def test_a_window_is_replayed_from_the_snapshot_before_it(past, tmp_path, monkey
 
 
 def test_snapshots_get_rarer_as_a_run_gets_longer(link):
-    history = History(link._board, link.engine, every=4, keep=8)
+    history = History(link.engine, every=4, keep=8)
     link._host = history
     for end in (20, 21, 700):
         link.run_until(interrupt=False, cycle=end)

@@ -28,7 +28,7 @@ def ports():
 
 
 def test_ports_are_those_of_the_board_and_of_its_storages(ports):
-    assert {"commands_valid", "results_payload", "irq", "read_error"} <= set(ports)
+    assert {"accesses_valid", "answers_payload", "irq", "read_errors"} <= set(ports)
     assert (ports["device_read_data"].width, ports["device_read_data"].inward) == (64, True)
     assert (ports["host_write_strobe"].width, ports["host_write_strobe"].inward) == (8, False)
 
@@ -77,7 +77,7 @@ def test_a_peer_ends_in_the_same_state(name, workload):
     except Missing as missing:
         pytest.skip(str(missing))
     board, engine = open_peer(peer, TINY)
-    player = Player(workload, Host(used(board), engine), engine)
+    player = Player(workload, Host(engine), engine)
     for _ in range(2):
         player.rewind()
         player.play()
@@ -92,7 +92,7 @@ def test_verilator_records_a_waveform(workload, tmp_path):
     except Missing as missing:
         pytest.skip(str(missing))
     board, engine = open_peer(peer, TINY, trace=True)
-    player = Player(workload, Host(used(board), engine), engine)
+    player = Player(workload, Host(engine), engine)
     player.rewind()
     player.play(100)
     engine.capture(tmp_path / "all.vcd")

@@ -18,7 +18,7 @@ from sim.host import Host
 def machine(request):
     board = make_board(NpuConfig.preset("tiny"))
     engine = request.param(board)
-    return Host(board, engine), engine
+    return Host(engine), engine
 
 
 @pytest.fixture
