@@ -21,7 +21,10 @@ from .drivers import Driver, drivers, names
 from .model import Model
 from .program import compile
 
-__all__ = ["Comparison", "Difference", "ModelSide", "PysimSide", "Side", "Step", "lockstep"]
+__all__ = [
+    "Comparison", "Difference", "ModelSide", "PysimSide", "Read", "Side", "Step", "Values",
+    "lockstep",
+]  # fmt: skip
 
 Step = Mapping[Any, int]
 """Signals that are set at one instant: all of them clocks, or none."""
@@ -43,19 +46,27 @@ class Difference(NpuError, AssertionError):
         self.signal, self.step, self.expected, self.actual = signal, step, expected, actual
 
 
-class Side(Protocol):
-    """One of the two."""
-
-    def apply(self, step: Step) -> None:
-        """Sets signals at one instant and lets all that follows happen."""
-        ...
+class Values(Protocol):
+    """What one of the two shows."""
 
     def reader(self, name: str, signal: Any) -> Read | None:
         """Gives the signal's value; its sign does not matter. None: it is not kept."""
         ...
 
-    def row(self, data: Any, index: int) -> Read | None:
+    def row(self, path: str, data: Any, index: int) -> Read | None:
         """Gives a row of a memory (Amaranth's `MemoryData`)."""
+        ...
+
+    def changed(self) -> Iterable[str] | None:
+        """Names of all signals that changed since the last call; None: this is not known."""
+        ...
+
+
+class Side(Values, Protocol):
+    """One of the two."""
+
+    def apply(self, step: Step) -> None:
+        """Sets signals at one instant and lets all that follows happen."""
         ...
 
 
@@ -76,9 +87,12 @@ class PysimSide:
         slot = state.slots[state.get_signal(signal)]
         return lambda: slot.curr
 
-    def row(self, data: Any, index: int) -> Read:
+    def row(self, path: str, data: Any, index: int) -> Read:
         state = self._engine.state
         return partial(state.slots[state.get_memory(data)].read, index)
+
+    def changed(self) -> None:
+        return None
 
 
 class ModelSide:
@@ -103,9 +117,12 @@ class ModelSide:
         slot = self._model.program.slot(signal)
         return None if slot is None else partial(self._model.get, slot)
 
-    def row(self, data: Any, index: int) -> Read | None:
+    def row(self, path: str, data: Any, index: int) -> Read | None:
         info = self._memories.get(id(data))
         return None if info is None else partial(self._model.read_memory, info, index)
+
+    def changed(self) -> None:
+        return None
 
 
 class Comparison:
@@ -113,12 +130,12 @@ class Comparison:
 
     Parameters
     ----------
-    design: what both sides run.
-    rows: of each memory, so many are compared.
+    design: what is simulated, to explain a difference.
     """
 
-    def __init__(self, design: Design, expected: Side, actual: Side, *, rows: int = 1024) -> None:
+    def __init__(self, design: Design, expected: Values, actual: Values) -> None:
         self._design = design
+        self._sides = expected, actual
         self._names: list[str] = []
         self._masks: list[int] = []
         self._reads: tuple[list[Read], list[Read]] = [], []
@@ -127,11 +144,12 @@ class Comparison:
             pair = expected.reader(name, signal), actual.reader(name, signal)
             if self._add(name, len(signal), *pair):
                 self._index[signal] = len(self._names) - 1
+        self._signals = {name: index for index, name in enumerate(self._names)}
         for fragment, info in design.fragments.items():
             if isinstance(fragment, MemoryInstance):
                 data, path = fragment._data, ".".join(info.name[1:])
-                for row in range(min(rows, data.depth)):
-                    pair = expected.row(data, row), actual.row(data, row)
+                for row in range(data.depth):
+                    pair = expected.row(path, data, row), actual.row(path, data, row)
                     self._add(f"{path}[{row}]", len(Value.cast(data[row])), *pair)
         self._before: list[int] = []
 
@@ -149,15 +167,33 @@ class Comparison:
         """All that is compared."""
         return self._names
 
-    def check(self, when: str) -> None:
-        """Raises `Difference` unless all values are equal now."""
-        expected, actual = (
-            [read() & mask for read, mask in zip(reads, self._masks, strict=True)]
-            for reads in self._reads
-        )
-        if expected != actual:
-            raise self._difference(when, expected, actual)
-        self._before = expected
+    def check(self, when: str, *, full: bool = True) -> None:
+        """Raises `Difference` unless values are equal now.
+
+        All of them, or only the signals that have changed, if both sides know them.
+        """
+        places = range(len(self._names)) if full or not self._before else self._changed()
+        masks, (one, other) = self._masks, self._reads
+        right = {place: one[place]() & masks[place] for place in places}
+        if any(other[place]() & masks[place] != value for place, value in right.items()):
+            everything = range(len(self._names))
+            raise self._difference(
+                when, *([read[i]() & masks[i] for i in everything] for read in self._reads)
+            )
+        if not self._before:
+            self._before = [0] * len(self._names)
+        for place, value in right.items():
+            self._before[place] = value
+
+    def _changed(self) -> Iterable[int]:
+        """Places of what has changed on either side."""
+        found = [side.changed() for side in self._sides]
+        places: set[int] = set()
+        for changed in found:
+            if changed is None:
+                return range(len(self._names))
+            places.update(self._signals[name] for name in changed if name in self._signals)
+        return places
 
     def _difference(self, when: str, expected: list[int], actual: list[int]) -> Difference:
         """Of the values that differ, the one that does not come from another of them."""
