@@ -225,6 +225,8 @@ class _Program:
             Slot(1, tuple(self._pieces(node, 0))) for node in self._external_clocks()
         ]
         header = resources.files(__package__).joinpath("runtime.h").read_text()
+        if functions.trace:
+            header = f"#define CHANGES {functions.changes}\n{header}"
         control = "\n".join(self._control())
         return Program(
             sources=self._divide(control),

@@ -192,6 +192,16 @@ struct reset {
     u64 init;
 };
 
+// Notes a change in a list: its length, its capacity, numbers. One too long counts on.
+static inline void changed(u8 *list, u32 number)
+{
+    const u64 at = U64(list, 0)++;
+    if (at < U64(list, 8))
+        U32(list, 16 + 4 * at) = number;
+}
+
+extern const struct element elements[];
+
 // Sets a register or an input.
 static inline void set(u8 *s, u8 *v, const struct element *element, const struct wake *wakes, u64 value)
 {
@@ -200,14 +210,9 @@ static inline void set(u8 *s, u8 *v, const struct element *element, const struct
     store(s + element->offset, element->size, value);
     for (u32 i = 0; i < element->wakes; i++)
         AWAKE(wakes[element->first + i].word) |= wakes[element->first + i].bits;
-}
-
-// Notes a change in a list: its length, its capacity, numbers. One too long counts on.
-static inline void changed(u8 *list, u32 number)
-{
-    const u64 at = U64(list, 0)++;
-    if (at < U64(list, 8))
-        U32(list, 16 + 4 * at) = number;
+#ifdef CHANGES
+    changed(v + CHANGES, (u32)(element - elements));
+#endif
 }
 
 // What a run waits for: part of a value; `equal` says whether it shall be `value` or differ.
