@@ -8,17 +8,22 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Value
+from amaranth.hdl import Fragment, Value
 from amaranth.hdl import _ast as ast
 
 from hw.regs.errors import ConfigError
 
-from .base import Capture, Condition, Snapshot, holds, violation
+from .base import Capture, Condition, Snapshot, violation
 from .cache import Cache
-from .model import Model, Until
+from .conditions import Term, Wanted, known, met, untils
+from .model import Model
 from .pages import Pages
 from .program import ALL, Program, Slot, compile
+from .recording import Recording
 from .script import DONE, INTERRUPTED, Native, Operation, Script, interpreted
+from .twin import Full, Twin
+from .variables import check_scopes, chosen, tabulated, variables
+from .waveform import Waveform, located
 
 __all__ = ["CompiledBoard"]
 
@@ -51,6 +56,8 @@ class CompiledBoard:
     ) -> None:
         self._period = 10**9 // clock_mhz
         self._make: Callable[[], Any] = board if callable(board) else lambda: board
+        self._key = key
+        self._elaborated: tuple[Any, Any] | None = None
         self.program = self._compile(keep) if key is None else Cache().object(
             key, lambda: self._compile(keep).detached()
         )
@@ -58,20 +65,53 @@ class CompiledBoard:
             memory.external: Pages(memory.depth * memory.row_bytes)
             for memory in self.program.memories if memory.external is not None
         }
-        self.model = Model(self.program, self._storages)
+        self._twin = Twin(Model(self.program, self._storages), self._full)
+        self._recording: Recording | None = None
+        self._recorded = False
         self._now = 0
 
-    def _compile(self, keep: str | Iterable[Any], *, trace: bool = False) -> Program:
+    @property
+    def model(self) -> Model:
+        """What runs at full speed, with the state of the board, for use at once."""
+        return self._twin.use(full=False)
+
+    def _elaborate(self) -> tuple[Any, Any]:
+        """The board, and its design; kept where signals are known as objects."""
+        if self._elaborated is not None:
+            return self._elaborated
         board = self._make()
-        return compile(board, keep=keep, storages=board.storages.items(), trace=trace)
+        elaborated = board, Fragment.get(board, None).prepare()
+        if self._key is None:
+            self._elaborated = elaborated
+        return elaborated
+
+    def _compile(self, keep: str | Iterable[Any]) -> Program:
+        board, design = self._elaborate()
+        return compile(design, keep=keep, storages=board.storages.items())
+
+    def _full(self) -> Full:
+        """Everything, for waveforms."""
+
+        def make() -> Full:
+            board, design = self._elaborate()
+            program = compile(design, keep=ALL, storages=board.storages.items(), trace=True)
+            return Full(program, located(variables(design), program))
+
+        def detached() -> Full:
+            full = make()
+            return Full(full.program.detached(), tabulated(full.variables))
+
+        return make() if self._key is None else Cache().object(f"{self._key}-full", detached)
 
     @property
     def now(self) -> int:
         return self._now
 
     def reset(self) -> None:
+        if self._recording is not None:
+            self._recording.reset(self._now)
         self._now = 0
-        self.model.reset()
+        self._twin.active().reset()
 
     def step(self, cycles: int = 1) -> None:
         self._run(cycles)
@@ -82,22 +122,38 @@ class CompiledBoard:
             assert cycle is not None, "neither a signal nor a cycle to wait for"
             self.step(limit)
             return False
-        until = self.model.until(self._slot(signal), value or 0, equal=value is not None)
-        self._run(limit, until)
-        return self.model.holds(until)
+        return self._run(limit, [[Term(self._find(signal), value or 0, value is not None)]])
 
-    def _run(self, cycles: int, *untils: Until) -> None:
-        """Runs until a condition holds, or those cycles have passed."""
-        model, end = self.model, self._now + cycles
+    def seek(self, conditions: Sequence[Condition], cycle: int | None) -> bool:
+        wanted = [[Term(self._find(name), value) for name, value in each] for each in conditions]
+        limit = FOREVER if cycle is None else max(0, cycle - self._now)
+        return self._run(limit, wanted) and (cycle is None or self._now < cycle)
+
+    def _run(self, cycles: int, wanted: Wanted = ()) -> bool:
+        """Runs until something wanted holds, or those cycles have passed; whether it holds."""
+        end = self._now + cycles
         while True:
-            self._now += model.run_until(untils, end - self._now)
+            if self._recording is not None:
+                self._now = self._recording.advance(self._now, end, wanted)
+                if self._recording.over:
+                    self._end_recording()
+                    continue
+            else:
+                model = self._twin.use(full=False)
+                if not known(model, wanted):
+                    model = self._twin.use(full=True)
+                self._now += model.run_until(untils(model, wanted), end - self._now)
+            model = self._twin.current
             if not model.reported:
-                return
+                break
             self._show_messages()
+        if not known(model, wanted):
+            model = self._twin.look()
+        return met(model, untils(model, wanted))
 
     def _show_messages(self) -> None:
         """Prints what the board prints; raises when a property does not hold."""
-        for message in self.model.messages():
+        for message in self._twin.current.messages():
             match message.check.kind:
                 case "print":
                     print(message.text, end="")
@@ -133,54 +189,60 @@ class CompiledBoard:
 
         return perform
 
-    def seek(self, conditions: Sequence[Condition], cycle: int | None) -> bool:
-        while cycle is None or self._now < cycle:
-            if holds(self, conditions):
-                return True
-            self.step()
-        return False
-
     def peek(self, signal: Any) -> int:
-        if isinstance(signal, str):
-            return self.model.get(self._slot(signal))
-        return self._evaluate(Value.cast(signal))
+        return self._evaluate(self._find(signal))
 
     def _evaluate(self, value: Any) -> int:
         """A signal, or parts of signals."""
-        if isinstance(value, ast.Signal):
-            return self.model.get(self._slot(value))
+        if isinstance(value, str | ast.Signal):
+            model = self._twin.current
+            slot = model.program.slot(value)
+            if slot is None:
+                model = self._twin.look()
+                slot = model.program.slot(value)
+            if slot is None:
+                raise _unknown(value)
+            return model.get(slot)
         if isinstance(value, ast.Slice):
-            return self._evaluate(value.value) >> value.start & ((1 << len(value)) - 1)
+            whole = self._evaluate(value.value)
+            return whole >> int(value.start) & ((1 << len(value)) - 1)
         if isinstance(value, ast.Operator) and value.operator in ("u", "s"):
             return self._evaluate(value.operands[0])
         raise ConfigError(f"{value!r} is neither a signal nor a part of one")
 
     def poke(self, signal: Any, value: int) -> None:
-        low, width, target = 0, None, signal
-        if not isinstance(signal, str):
-            target = Value.cast(signal)
-            width = len(target)
-            while not isinstance(target, ast.Signal):
-                if isinstance(target, ast.Slice):
-                    low += target.start
-                    target = target.value
-                elif isinstance(target, ast.Operator) and target.operator in ("u", "s"):
-                    target = target.operands[0]
-                else:
-                    raise ConfigError(f"{target!r} is neither a signal nor a part of one")
-        slot = self._slot(target)
+        model = self._twin.active()
+        target = self._find(signal)
+        low, width = 0, None if isinstance(target, str) else len(target)
+        while not isinstance(target, str | ast.Signal):
+            if isinstance(target, ast.Slice):
+                low += target.start
+                target = target.value
+            elif isinstance(target, ast.Operator) and target.operator in ("u", "s"):
+                target = target.operands[0]
+            else:
+                raise ConfigError(f"{target!r} is neither a signal nor a part of one")
+        slot = model.program.slot(target)
+        if slot is None:
+            raise _unknown(target)
         bits = (1 << (slot.width if width is None else width)) - 1
-        whole = self.model.get(slot)
-        self.model.set(slot, whole & ~(bits << low) | (value & bits) << low)
-        self.model.settle()
+        whole = model.get(slot)
+        model.set(slot, whole & ~(bits << low) | (value & bits) << low)
+        model.settle()
+
+    def _find(self, signal: Any) -> Any:
+        """What programs know a signal by: its name, or itself."""
+        if not isinstance(signal, str):
+            return Value.cast(signal)
+        known = signal in self.program.paths or signal in self.program.names
+        if not known and signal not in self._twin.full.program.paths:
+            raise _unknown(signal)
+        return signal
 
     def _slot(self, signal: Any) -> Slot:
         slot = self.program.slot(signal)
         if slot is None:
-            raise ConfigError(
-                f"{signal!r} is not kept in this build, or is no signal; names are those of a "
-                "waveform, without the scopes bench and top"
-            )
+            raise ConfigError(f"{signal!r} is not kept in this build")
         return slot
 
     def memory(self, name: str) -> memoryview:
@@ -191,11 +253,15 @@ class CompiledBoard:
 
     def snapshot(self) -> Snapshot:
         images = {name: pages.snapshot() for name, pages in self._storages.items()}
-        return Snapshot(self._now, self, (self.model.snapshot(), images))
+        return Snapshot(self._now, self, (self._twin.current.snapshot(), images))
 
     def restore(self, snapshot: Snapshot) -> None:
         if snapshot.engine is not self:
             raise ConfigError("the snapshot is of another engine; take one of this engine")
+        if self.capturing:
+            raise ConfigError(
+                "no snapshot can be restored while a waveform is recorded; end the recording"
+            )
         state, images = snapshot.state
         for name, image in images.items():
             self._storages[name].restore(image)
@@ -203,14 +269,39 @@ class CompiledBoard:
         self._now = snapshot.cycle
 
     def capture(self, path: Path, window: Capture, scopes: Sequence[str] = ()) -> None:
-        raise NotImplementedError
+        self._end_recording()
+        for name, _ in (pair for condition in window.conditions for pair in condition):
+            self._find(name)
+        check_scopes(self._twin.full.variables, scopes)
+
+        def make(wanted: Wanted) -> Waveform:
+            model = self._twin.use(full=True)
+            shown = chosen(self._twin.full.variables, scopes)
+            return Waveform(path, model, shown, self._period, untils(model, wanted))
+
+        self._recorded = False
+        self._recording = Recording(self._twin, window, make)
 
     @property
     def capturing(self) -> bool:
-        return False
+        return self._recording is not None
 
     def end_capture(self) -> bool:
-        return False
+        self._end_recording()
+        return self._recorded
 
     def close(self) -> None:
-        return None
+        self._end_recording()
+
+    def _end_recording(self) -> None:
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            self._recorded = recording.recorded
+            recording.close()
+
+
+def _unknown(signal: Any) -> ConfigError:
+    return ConfigError(
+        f"no signal is called {signal!r}; names are those of a waveform, "
+        "without the scopes bench and top"
+    )

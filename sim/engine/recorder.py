@@ -8,7 +8,7 @@ from typing import Any
 
 from vcd import VCDWriter
 
-from .variables import Variable, declare, variables
+from .variables import Variable, chosen, declare, variables
 from .wires import Part
 
 __all__ = ["Recorder"]
@@ -40,11 +40,11 @@ class Recorder:
 
     def start(self, time: int) -> None:
         """Opens the file and writes the values of the cycle that begins at `time`."""
-        self._file = self._path.open("w")
+        self._file = self._path.open("w", encoding="utf-8", newline="\n")
         self._writer = VCDWriter(
             self._file, timescale="1 fs", date="", init_timestamp=time, check_values=False
         )
-        found = variables(self._design, self._scopes)
+        found = chosen(variables(self._design), self._scopes)
         self._time = time
         declared = declare(self._writer, found, self._bits)
         self._variables = list(zip(declared, found, strict=True))
@@ -82,7 +82,7 @@ class Recorder:
     def _slot(self, part: Part) -> Any:
         return self._state.slots[self._state.get_signal(part.signal)]
 
-    def _bits(self, variable: Variable) -> int:
+    def _bits(self, variable: Variable[Part]) -> int:
         value = position = 0
         for part in variable.parts:
             bits = part.start if part.signal is None else self._slot(part).curr >> part.start
