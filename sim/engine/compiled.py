@@ -20,7 +20,7 @@ from .model import Model
 from .pages import Pages
 from .program import ALL, Program, Slot, compile
 from .recording import Recording
-from .script import DONE, INTERRUPTED, Native, Operation, Script, interpreted
+from .script import CYCLES, DONE, INTERRUPTED, Native, Operation, Script, interpreted
 from .twin import Full, Twin
 from .variables import check_scopes, chosen, tabulated, variables
 from .waveform import Waveform, located
@@ -179,12 +179,11 @@ class CompiledBoard:
             if native is None:
                 native = natives[model] = Native(model, operations, self._slot)
             status = native.start(arguments)
-            self._now += native.cycles
-            while model.reported:
+            self._now += native.view[CYCLES]
+            while status == INTERRUPTED:
                 self._show_messages()
-                if status == INTERRUPTED:
-                    status = native.go_on()
-                    self._now += native.cycles
+                status = native.go_on()
+                self._now += native.view[CYCLES]
             return native.results if status == DONE else None
 
         return perform

@@ -6,7 +6,6 @@ import ctypes
 import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -107,9 +106,10 @@ class Model:
             "run", number, number, ctypes.POINTER(Until), number, ctypes.c_void_p, ctypes.c_void_p
         )
         self._poke = self._function("poke", None, number, number)
-        script = self._function("script", number, ctypes.c_void_p)
-        self.script = partial(script, self._s, self._v)
-        """Runs `script.Native`."""
+        self.script = self.library.script
+        self.script.restype, self.script.argtypes = number, [ctypes.c_void_p]
+        self.addresses: tuple[int, int] = address, address + program.state_bytes
+        """Of registers and of combinational values, for `script`: see `script.Native`."""
         self.reset()
 
     def _function(self, name: str, result: Any, *arguments: Any) -> Any:

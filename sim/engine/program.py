@@ -333,6 +333,7 @@ class _Program:
         yield from self._fire()
         yield from self._edges()
         yield from self._step()
+        yield f"#define MESSAGES U64(v, {self.functions.pointers + 8})"
         yield resources.files(__package__).joinpath("script.h").read_text()
 
     def _tables(self) -> Iterable[str]:

@@ -1,4 +1,4 @@
-// Several things that a host does, in one call; see script.py.
+// Several things that a host does, in one call; see script.py. MESSAGES says whether any wait.
 enum { POKE, STEP, UNTIL, PEEK };
 enum { DONE, MISSED, INTERRUPTED };
 
@@ -12,15 +12,17 @@ struct operation {
 };
 
 struct script {
-    u64 at;
-    u64 left; // cycles of the operation that was interrupted, plus 1
-    u64 cycles;
+    u64 cycles; // that the last call took
+    u64 at;     // where it was interrupted; a new run begins at 0
+    u64 left;   // cycles of the operation that was interrupted, plus 1
+    u8 *s;
+    u8 *v;
     u64 count;
     const struct operation *operations;
     u64 *values;
 };
 
-u64 script(u8 *s, u8 *v, struct script *script)
+static inline u64 perform(u8 *restrict s, u8 *restrict v, struct script *script)
 {
     for (; script->at < script->count; script->at++) {
         const struct operation *const op = &script->operations[script->at];
@@ -43,7 +45,7 @@ u64 script(u8 *s, u8 *v, struct script *script)
             script->cycles += done;
             script->left = cycles - done + 1;
             if (!terms || !reached(s, v, part, 1)) {
-                if (done < cycles)
+                if (MESSAGES)
                     return INTERRUPTED;
                 if (terms)
                     return MISSED;
@@ -52,5 +54,14 @@ u64 script(u8 *s, u8 *v, struct script *script)
         }
     }
     settle(s, v);
-    return DONE;
+    return MESSAGES ? INTERRUPTED : DONE;
+}
+
+u64 script(struct script *script)
+{
+    script->cycles = 0;
+    const u64 end = perform(script->s, script->v, script);
+    if (end != INTERRUPTED)
+        script->at = script->left = 0;
+    return end;
 }

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from .model import Model
     from .program import Slot
 
-__all__ = ["Native", "Operation", "Peek", "Poke", "Script", "Step", "Until", "interpreted"]
+__all__ = [
+    "CYCLES", "DONE", "INTERRUPTED", "Native", "Operation", "Peek", "Poke", "Script", "Step",
+    "Until", "interpreted",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class _Operation(ctypes.Structure):
 POKE, STEP, UNTIL, PEEK = range(4)
 DONE, MISSED, INTERRUPTED = range(3)
 """How a native script ends: MISSED is a signal that did not come, INTERRUPTED a message."""
-AT, LEFT, CYCLES, COUNT, OPERATIONS, VALUES, HEADER = range(7)
+CYCLES, AT, LEFT, STATE, WORK, COUNT, OPERATIONS, VALUES, HEADER = range(9)
 """Words of `struct script`."""
 
 
@@ -103,6 +106,10 @@ class Native:
     Parameters
     ----------
     model: it runs on. find: where a signal of that name is.
+
+    Attributes
+    ----------
+    view: `struct script`, with the cycles of the last call in its word `CYCLES`.
     """
 
     def __init__(
@@ -117,12 +124,12 @@ class Native:
         self._rows_buffer = (_Operation * len(rows))(*rows)
         self._words = np.zeros(HEADER + len(self._constants), np.uint64)
         base = self._words.ctypes.data
-        self._words[[COUNT, OPERATIONS, VALUES]] = (
-            len(rows), ctypes.addressof(self._rows_buffer), base + 8 * HEADER
+        self._words[STATE:HEADER] = (
+            *model.addresses, len(rows), ctypes.addressof(self._rows_buffer), base + 8 * HEADER,
         )  # fmt: skip
         self._words[HEADER:] = self._constants
-        self._view: memoryview[int] = self._words.data
-        self._address = base
+        self.view: memoryview[int] = self._words.data
+        self._address = ctypes.c_void_p(base)
 
     def _rows(self, operation: Operation, find: Callable[[str], Slot]) -> list[_Operation]:
         if isinstance(operation, Step):
@@ -160,27 +167,21 @@ class Native:
 
     def start(self, arguments: Sequence[int]) -> int:
         """Begins with arguments; returns how it ended."""
-        view = self._view
+        view = self.view
+        view[AT] = view[LEFT] = 0
         for index, value in zip(self._arguments, arguments, strict=True):
             view[index] = value
-        view[AT] = view[LEFT] = 0
-        return self.go_on()
+        status: int = self._call(self._address)
+        return status
 
     def go_on(self) -> int:
         """Goes on after it was interrupted."""
-        self._view[CYCLES] = 0
         status: int = self._call(self._address)
         return status
 
     @property
-    def cycles(self) -> int:
-        """That passed in the last call."""
-        return self._view[CYCLES]
-
-    @property
     def results(self) -> tuple[int, ...]:
         """Of a script that is done."""
-        view = self._view
-        return tuple([view[index] for index in self._results])
+        return tuple(map(self.view.__getitem__, self._results))
 
 
