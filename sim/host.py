@@ -57,6 +57,7 @@ def _offsets(structure: Any) -> dict[str, int]:
 COMMAND, RESULT, INJECTION = map(_offsets, (Command, Result, Injection))
 ADDRESS, DATA = COMMAND["address"], COMMAND["data"]
 WRITE = 1 << COMMAND["write"]
+RESPONSE, WORD = RESULT["response"], RESULT["data"]
 ACCESS = (
     Poke("accesses__payload"),
     Poke("accesses__valid", 1),
@@ -135,9 +136,7 @@ class Host:
         if results is None:
             return None
         (result,) = results
-        return Answer(
-            RESPONSES[result >> RESULT["response"] & 3], result >> RESULT["data"] & 0xFFFFFFFF
-        )
+        return Answer(RESPONSES[result >> RESPONSE & 3], result >> WORD & 0xFFFFFFFF)
 
     def _store(self, name: str, at: int, data: bytes) -> None:
         memory, dirty = self._memories[name]

@@ -20,7 +20,7 @@ from .model import Model
 from .pages import Pages
 from .program import ALL, Program, Slot, compile
 from .recording import Recording
-from .script import CYCLES, DONE, INTERRUPTED, Native, Operation, Script, interpreted
+from .script import DONE, INTERRUPTED, Native, Operation, Script, interpreted
 from .twin import Full, Twin
 from .variables import check_scopes, chosen, tabulated, variables
 from .waveform import Waveform, located
@@ -172,19 +172,25 @@ class CompiledBoard:
         slowly = interpreted(self, operations)
 
         def perform(*arguments: int) -> tuple[int, ...] | None:
-            if self.capturing:
+            if self._recording is not None:
                 return slowly(*arguments)
-            model = self.model
+            model = self._twin.use(full=False)
             native = natives.get(model)
             if native is None:
                 native = natives[model] = Native(model, operations, self._slot)
             status = native.start(arguments)
-            self._now += native.view[CYCLES]
+            outcome = native.outcome()
+            self._now += outcome[-1]
             while status == INTERRUPTED:
-                self._show_messages()
+                try:
+                    self._show_messages()
+                except BaseException:
+                    native.abandon()
+                    raise
                 status = native.go_on()
-                self._now += native.view[CYCLES]
-            return native.results if status == DONE else None
+                outcome = native.outcome()
+                self._now += outcome[-1]
+            return outcome[:-1] if status == DONE else None
 
         return perform
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from hw.regs.errors import ConfigError
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from .program import Slot
 
 __all__ = [
-    "CYCLES", "DONE", "INTERRUPTED", "Native", "Operation", "Peek", "Poke", "Script", "Step",
+    "DONE", "INTERRUPTED", "Native", "Operation", "Peek", "Poke", "Script", "Step",
     "Until", "interpreted",
 ]  # fmt: skip
 
@@ -96,8 +95,8 @@ class _Operation(ctypes.Structure):
 POKE, STEP, UNTIL, PEEK = range(4)
 DONE, MISSED, INTERRUPTED = range(3)
 """How a native script ends: MISSED is a signal that did not come, INTERRUPTED a message."""
-CYCLES, AT, LEFT, STATE, WORK, COUNT, OPERATIONS, VALUES, HEADER = range(9)
-"""Words of `struct script`."""
+HEADER = struct.Struct("8Q")
+"""`struct script`."""
 
 
 class Native:
@@ -106,10 +105,6 @@ class Native:
     Parameters
     ----------
     model: it runs on. find: where a signal of that name is.
-
-    Attributes
-    ----------
-    view: `struct script`, with the cycles of the last call in its word `CYCLES`.
     """
 
     def __init__(
@@ -117,21 +112,37 @@ class Native:
     ) -> None:
         self._model = model
         self._call = model.script
-        self._constants: list[int] = []
-        self._arguments: list[int] = []
-        self._results: list[int] = []
-        rows = [row for operation in operations for row in self._rows(operation, find)]
-        self._rows_buffer = (_Operation * len(rows))(*rows)
-        self._words = np.zeros(HEADER + len(self._constants), np.uint64)
-        base = self._words.ctypes.data
-        self._words[STATE:HEADER] = (
-            *model.addresses, len(rows), ctypes.addressof(self._rows_buffer), base + 8 * HEADER,
+        taken = [op for op in operations if isinstance(op, Poke) and op.value is None]
+        looks = [op for op in operations if isinstance(op, Peek)]
+        # In one buffer: results, header, arguments, constants; all are values but the header.
+        header = 8 * len(looks)
+        self._arguments_at = header + HEADER.size
+        self._pack = struct.Struct(f"{len(taken)}Q").pack_into
+        self._unpack = struct.Struct(f"{len(looks) + 1}Q").unpack_from
+        values = {id(op): index for index, op in enumerate(looks)}
+        values |= {id(op): self._arguments_at // 8 + index for index, op in enumerate(taken)}
+        constants: list[int] = []
+        rows: list[_Operation] = []
+        for op in operations:
+            if isinstance(op, Poke) and op.value is not None:
+                values[id(op)] = self._arguments_at // 8 + len(taken) + len(constants)
+                constants.append(op.value)
+            rows += self._rows(op, values.get(id(op), 0), find)
+        self._operations = (_Operation * len(rows))(*rows)
+        end = self._arguments_at + 8 * len(taken)
+        self._buffer = bytearray(end + 8 * len(constants))
+        base = ctypes.addressof(ctypes.c_char.from_buffer(self._buffer))
+        HEADER.pack_into(
+            self._buffer, header, 0, 0, 0, *model.addresses, len(rows),
+            ctypes.addressof(self._operations), base,
         )  # fmt: skip
-        self._words[HEADER:] = self._constants
-        self.view: memoryview[int] = self._words.data
-        self._address = ctypes.c_void_p(base)
+        struct.pack_into(f"{len(constants)}Q", self._buffer, end, *constants)
+        self._header = header
+        self._address = ctypes.c_void_p(base + header)
 
-    def _rows(self, operation: Operation, find: Callable[[str], Slot]) -> list[_Operation]:
+    def _rows(
+        self, operation: Operation, index: int, find: Callable[[str], Slot]
+    ) -> list[_Operation]:
         if isinstance(operation, Step):
             return [_Operation(kind=STEP, cycles=operation.cycles)]
         slot = find(operation.signal)
@@ -143,34 +154,24 @@ class Native:
             until = self._model.until(slot, 0, equal=False)
             part = {name: getattr(until, name) for name in UNTIL_FIELDS}
             return [_Operation(kind=UNTIL, cycles=operation.cycles, **part)]
-        index = HEADER + len(self._constants)
-        if isinstance(operation, Peek):
-            self._results.append(index)
-            self._constants.append(0)
-        else:
+        kind = PEEK if isinstance(operation, Peek) else POKE
+        if kind == POKE:
             self._model.check_settable(slot)
-            if operation.value is None:
-                self._arguments.append(index)
-            self._constants.append(operation.value or 0)
-        rows = []
+        rows: list[_Operation] = []
         for piece in slot.pieces:
             row = _Operation(
-                kind=PEEK if isinstance(operation, Peek) else POKE, index=index - HEADER,
-                position=piece.position, mask=mask(piece.width), value=piece.constant,
+                kind=kind, index=index, position=piece.position, element=piece.element or 0,
+                mask=mask(piece.width), value=piece.constant,
             )  # fmt: skip
             if piece.place is not None:
                 row.area, row.offset = piece.place.area == "v", piece.place.offset
                 row.size, row.shift = piece.place.size, piece.shift
-            row.element = piece.element or 0
             rows.append(row)
         return rows
 
     def start(self, arguments: Sequence[int]) -> int:
         """Begins with arguments; returns how it ended."""
-        view = self.view
-        view[AT] = view[LEFT] = 0
-        for index, value in zip(self._arguments, arguments, strict=True):
-            view[index] = value
+        self._pack(self._buffer, self._arguments_at, *arguments)
         status: int = self._call(self._address)
         return status
 
@@ -179,9 +180,10 @@ class Native:
         status: int = self._call(self._address)
         return status
 
-    @property
-    def results(self) -> tuple[int, ...]:
-        """Of a script that is done."""
-        return tuple(map(self.view.__getitem__, self._results))
+    def abandon(self) -> None:
+        """Does not go on: the next run begins at the beginning."""
+        struct.pack_into("3Q", self._buffer, self._header, 0, 0, 0)
 
-
+    def outcome(self) -> tuple[int, ...]:
+        """The results so far, and behind them the cycles that the last call took."""
+        return self._unpack(self._buffer)
