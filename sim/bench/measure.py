@@ -13,7 +13,7 @@ from typing import Any
 
 from hw.config import NpuConfig
 
-from ..link import ENGINES
+from ..engines import ENGINES
 from .child import Child
 from .peers import PEERS, build
 from .toolchain import Missing

