@@ -158,6 +158,32 @@ class Arithmetic:
             low += size
         return graph.cat(parts)
 
+    def position(
+        self, number: Limbs, first: int, count: int, start: int, stride: int
+    ) -> tuple[int, int]:
+        """Whether a number is one of `count` from `first` on; and where that is.
+
+        The first is at `start`, each other `stride` after the one before.
+        """
+        graph = self.graph
+        low = self._saturated(number, first + count)
+        inside = graph.less(low, graph.const(LIMB, first + count))
+        if first:
+            below = graph.less(low, graph.const(LIMB, first))
+            inside = graph.bitwise("and", (inside, graph.invert(below)))
+        scaled = graph.arithmetic("mul", low, graph.const(LIMB, stride))
+        return inside, graph.arithmetic("add", scaled, graph.const(LIMB, start - first * stride))
+
+    def place(self, value: Limbs, start: int, low: int, high: int) -> int:
+        """At most 64 bits, from `low` to `high` − 1, of a value moved up by `start` bits."""
+        graph = self.graph
+        offset = graph.arithmetic("sub", graph.const(LIMB, low), start)
+        padded = [self._padded(limb) for limb in value]
+        if len(padded) == 1:
+            padded.append(graph.const(LIMB, 0))  # a window may begin before its first limb
+        window = self._window(offset, graph.const(1, 0), padded)
+        return graph.slice(window, 0, high - low)
+
     def _window(self, offset: int, fill: int, limbs: Limbs) -> int:
         graph = self.graph
         constant = graph.value(offset)

@@ -9,6 +9,7 @@ from amaranth.hdl import _nir as nir
 
 from .arithmetic import Arithmetic
 from .graph import LIMB, Graph
+from .parts import Part, parts
 from .tables import Unsupported
 
 __all__ = ["Cells", "Nets", "Run", "runs"]
@@ -177,21 +178,39 @@ class Cells:
         graph = self.graph
         borders = {low, high}
         relevant = []
-        for assignment in assigned:
-            start, stop = assignment.start, assignment.start + len(assignment.value)
+        for assignment in parts(self.raw, assigned):
+            start, joined = assignment.start, isinstance(assignment, Part)
+            stop = assignment.stop if joined else start + len(assignment.value)
             if start < high and stop > low:
                 relevant.append((assignment, start, stop))
                 borders.update(border for border in (start, stop) if low < border < high)
-        parts = []
+        found = []
         edges = sorted(borders)
         for first, end in zip(edges, edges[1:], strict=False):
             value = self.value(default[first:end])
             for assignment, start, stop in relevant:
-                if start <= first and end <= stop:
+                if not (start <= first and end <= stop):
+                    continue
+                if isinstance(assignment, Part):
+                    value = self._placed(assignment, first, end, value)
+                else:
                     new = self.value(assignment.value[first - start : end - start])
                     value = graph.mux(self.net(assignment.cond), new, value)
-            parts.append(value)
-        return graph.cat(parts)
+            found.append(value)
+        return graph.cat(found)
+
+    def _placed(self, part: Part, low: int, high: int, value: int) -> int:
+        """Bits of a value of which a part at a computed offset is assigned."""
+        graph = self.graph
+        offset = self.limbs(part.offset) or [graph.const(1, 0)]
+        inside, start = self._arithmetic.position(
+            offset, part.first, part.count, part.start, part.stride
+        )
+        new = self._arithmetic.place(self.limbs(part.value), start, low, high)
+        ones = self.limbs((1,) * len(part.value))
+        kept = graph.invert(self._arithmetic.place(ones, start, low, high))
+        new = graph.bitwise("or", (graph.bitwise("and", (value, kept)), new))
+        return graph.mux(graph.bitwise("and", (self.net(part.enable), inside)), new, value)
 
     def _matches(self, cell: Any) -> int:
         graph = self.graph
