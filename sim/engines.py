@@ -39,7 +39,8 @@ def choose(name: str) -> Choice:
     found = compiler(Cache())
     if found is None:
         return Choice(
-            "pysim", f"there is no C compiler; {INSTALL} brings one, for thousands of times the speed"
+            "pysim",
+            f"there is no C compiler; {INSTALL} brings one, for thousands of times the speed",
         )
     return Choice("compiled", f"with {found.version}")
 
