@@ -16,6 +16,7 @@ from hw.regs.errors import ConfigError
 from .base import Capture, Condition, Snapshot, violation
 from .cache import Cache
 from .conditions import Term, Wanted, known, met, untils
+from .keys import digest
 from .model import Model
 from .pages import Pages
 from .program import ALL, Program, Slot, compile
@@ -101,7 +102,9 @@ class CompiledBoard:
             full = make()
             return Full(full.program.detached(), tabulated(full.variables))
 
-        return make() if self._key is None else Cache().object(f"{self._key}-full", detached)
+        return make() if self._key is None else Cache().object(
+            digest("full", self._key), detached
+        )
 
     @property
     def now(self) -> int:
