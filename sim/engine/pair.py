@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,9 @@ from .compiled import CompiledBoard
 from .drivers import names
 from .lockstep import Comparison, Difference, Read
 from .pages import PAGE
+from .program import ALL
 from .pysim import PysimEngine
+from .script import Operation, Script, interpreted
 
 __all__ = ["BoardPair"]
 
@@ -31,11 +33,12 @@ class BoardPair:
     Parameters
     ----------
     board: component with a `storages` dictionary. It is elaborated twice.
+    keep: combinational signals that are compared; all registers are. See `compile`.
     """
 
-    def __init__(self, board: Any) -> None:
+    def __init__(self, board: Any, *, keep: str | Iterable[Any] = ALL) -> None:
         self.expected = PysimEngine(board)
-        self.actual = CompiledBoard(board)
+        self.actual = CompiledBoard(board, keep=keep)
         self._storages = list(board.storages)
         self._comparison = Comparison(
             self.expected.design, _Expected(self.expected), _Actual(self.actual)
@@ -84,15 +87,20 @@ class BoardPair:
         self.actual.poke(signal, value)
         self._poked = True
 
+    def script(self, operations: Sequence[Operation]) -> Script:
+        return interpreted(self, operations)
+
     def memory(self, name: str) -> memoryview:
         return self.expected.memory(name)
 
     def dirty(self, name: str) -> npt.NDArray[np.uint8]:
         return self.expected.dirty(name)
 
-    def finish(self) -> None:
+    def close(self) -> None:
         """Compares all once more, memories of the gateware included."""
         self._comparison.check(f"cycle {self.now}")
+        self.expected.close()
+        self.actual.close()
 
     # ------------------------------------------------------------------------- comparison
 
