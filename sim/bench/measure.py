@@ -28,6 +28,8 @@ IN_PYTHON = {
 """Engines that are too slow for the whole workload, with their titles."""
 LEAD = 1000
 """Cycles from the start of the first kernel to the window that they are measured in."""
+RECORDED = 10_000
+"""Cycles of a waveform, at most, from the start of that window."""
 BUSY_SECONDS = 0.2
 """CPU seconds that a fast engine is given for a window."""
 
@@ -81,7 +83,7 @@ class Measured:
     """In the window, in which the array works."""
     idle: Spread | None = None
     recording: Spread | None = None
-    """In the window, with a waveform of everything."""
+    """From the start of the window on, with a waveform of everything."""
     recorded: dict[str, int] = field(default_factory=dict)
     """Signals and bytes of that waveform."""
     access: Spread | None = None
@@ -159,8 +161,10 @@ class _Bench:
             for name, measured in self._result.engines.items():
                 self._say(f"building {measured.title}")
                 try:
-                    self._start(measured, folder / name)
-                    children[name] = stack.enter_context(self._child(name))
+                    self._build(measured, folder / name)
+                    child = children[name] = stack.enter_context(self._child(name))
+                    if name in IN_PYTHON:
+                        measured.build = {"seconds": child.seconds, "cpu": child.cpu_seconds}
                 except Missing as missing:
                     measured.missing = str(missing)
             self._rounds(children)
@@ -169,8 +173,10 @@ class _Bench:
         self._recordings()
         return self._result
 
-    def _start(self, measured: Measured, cache: Path) -> None:
+    def _build(self, measured: Measured, cache: Path) -> None:
         """What it takes from nothing, and with a cache that has all."""
+        if measured.name in IN_PYTHON:
+            return
         if measured.name in PEERS:
             built = build(PEERS[measured.name], NpuConfig.preset(self._preset))
             for step in built.steps:
@@ -219,14 +225,17 @@ class _Bench:
 
     def _recordings(self) -> None:
         """Waveforms, by the engines that are fast; a peer is built again for it."""
-        start, stop = self._result.window
+        start, _ = self._result.window
+        stop = min(start + RECORDED, self._result.workload.cycles)
         with ExitStack() as stack:
             children = {}
             for name, measured in self._result.engines.items():
                 traced = name not in PEERS or PEERS[name].traced is not None
                 if traced and not measured.missing and name not in IN_PYTHON:
                     self._say(f"building {measured.title} with waveforms")
-                    children[name] = stack.enter_context(self._child(name, trace=True))
+                    child = children[name] = stack.enter_context(self._child(name, trace=True))
+                    # The first may compile, which is no part of the speed.
+                    child.ask("record", start=start, stop=start + 1)
             speeds: dict[str, list[float]] = {name: [] for name in children}
             for turn in range(self._settings.rounds):
                 for name, child in children.items():

@@ -86,7 +86,7 @@ class Worker:
         return self._measure(lambda: self._engine.step(cycles))
 
     def record(self, start: int, stop: int) -> dict[str, Any]:
-        """The same range with a waveform of everything."""
+        """Such a range with a waveform of everything."""
         player = self._seek(start)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "all.vcd"
