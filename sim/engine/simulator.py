@@ -33,11 +33,19 @@ class CompiledEngine(PySimEngine):  # type: ignore[misc]
     Parameters
     ----------
     design: a prepared design, as `Simulator` passes it.
+
+    Attributes
+    ----------
+    optimise: level of the C compiler. Testbenches in Python take most of the time, so that
+        compiling for longer rarely pays.
     """
+
+    optimise = 1
 
     def __init__(self, design: Design) -> None:
         self._design = design
-        self._state = SimulatorState(design, Model(compile(design, keep=ALL)))
+        model = Model(compile(design, keep=ALL), optimise=self.optimise)
+        self._state = SimulatorState(design, model)
         self._processes: list[Any] = []  # a list, so that their order never varies
         self._testbenches: list[Any] = []
         self._delta_cycles = 0

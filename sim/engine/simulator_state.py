@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from amaranth.hdl import Shape
-from amaranth.hdl._ast import SignalDict, SignalSet
+from amaranth.hdl._ast import SignalSet
 from amaranth.hdl._ir import Design
 from amaranth.hdl._mem import MemoryInstance
 from amaranth.hdl._xfrm import LHSMaskCollector
@@ -161,7 +161,7 @@ class SimulatorState(BaseEngineState):  # type: ignore[misc]
         self.started = False
         self.pending: set[Any] = set()
         self.watched: dict[_Signal, None] = {}
-        self._signals = SignalDict()
+        self._signals: dict[int, int] = {}
         self._memories: dict[Any, int] = {}
         self._infos = {info.data: info for info in model.program.memories}
         self._combinational = _driven_combinationally(design)
@@ -185,15 +185,15 @@ class SimulatorState(BaseEngineState):  # type: ignore[misc]
     # ----------------------------------------------------------------------- BaseEngineState
 
     def get_signal(self, signal: Any) -> int:
-        if signal not in self._signals:
+        index = self._signals.get(signal.duid)
+        if index is None:
             slot = self.model.program.slot(signal)
             if slot is None:
                 state = _PySignalState(signal, self.pending)
             else:
                 state = _Signal(self, signal, slot, signal in self._combinational)
-            self._signals[signal] = len(self.slots)
+            index = self._signals[signal.duid] = len(self.slots)
             self.slots.append(state)
-        index: int = self._signals[signal]
         return index
 
     def get_memory(self, memory: Any) -> int:

@@ -92,6 +92,30 @@ def test_a_register_that_is_set_keeps_the_value_until_its_next_tick():
     simulate(m, bench)
 
 
+def test_a_register_follows_a_condition_that_another_module_makes():
+    """The module that reads comes first, and has logic of its own."""
+    m = Module()
+    m.submodules.reader = reader = Module()
+    m.submodules.source = source = Module()
+    force, a, b = Signal(), Signal(8), Signal(8)
+    count, empty = Signal(8, init=2), Signal()
+    busy, product = Signal(init=1), Signal(16)
+    source.d.comb += empty.eq(count == 0)
+    source.d.sync += count.eq(count - 1)
+    reader.d.comb += product.eq(a * b * (a + b))
+    with reader.If(force | empty):
+        reader.d.sync += busy.eq(force)
+    seen = []
+
+    async def bench(ctx):
+        for _ in range(4):
+            await ctx.tick()
+            seen.append((ctx.get(count), ctx.get(empty), ctx.get(busy)))
+
+    simulate(m, bench)
+    assert seen == [(1, 0, 1), (0, 1, 1), (255, 0, 0), (254, 0, 0)]
+
+
 def test_slices_concatenations_and_array_elements_can_be_set():
     m = Module()
     a, b, c = Signal(8), Signal(8), Signal(8)
