@@ -12,7 +12,7 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from hw.config import ConfigError, NpuConfig
+from hw.config import PRESETS, ConfigError, NpuConfig
 from hw.regs.export import c_header, markdown, systemrdl
 from hw.regs.registers import REGISTER_MAP
 from rt.errors import (
@@ -39,6 +39,7 @@ from .console import (
     progress,
     read,
 )
+from .engines import choose
 from .jobs import Row, run_digits, run_gemm
 from .link import SimTransport
 from .link import open as open_simulation
@@ -59,6 +60,8 @@ app.add_typer(bench, name="bench")
 
 DIGITS = 1797
 """Images that `npu run digits` has."""
+FEW = 16
+"""Of which it takes these where each takes a second, or megabytes."""
 
 BAD_INPUT = (
     ConfigError, EncodingError, InputError, InvalidParameter, KernelError, MemoryExhausted,
@@ -84,19 +87,23 @@ def command(
 
 @run.command("digits")
 def digits(
-    preset: Preset = "tiny",
-    engine: Engine = "auto",
-    images: Annotated[int, typer.Option(metavar="N", help=f"How many, of {DIGITS}.")] = 16,
-    batch: Annotated[int, typer.Option(metavar="N", help="Images that one kernel takes.")] = 8,
-    vcd: Annotated[
-        Path | None,
+    preset: Annotated[
+        str | None,
         typer.Option(
-            metavar="FILE",
-            help="Record the waveform into this file; otherwise into digits.vcd, in the folder "
-            "waves where there is one.",
+            metavar="NAME",
+            help=f"Sizes of the NPU: {', '.join(PRESETS)}; otherwise base, with pysim tiny.",
         ),
     ] = None,
-    no_vcd: Annotated[bool, typer.Option("--no-vcd", help="Record no waveform.")] = False,
+    engine: Engine = "auto",
+    images: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help=f"How many, of {DIGITS}; otherwise all, but {FEW} with pysim or a waveform.",
+        ),
+    ] = None,
+    batch: Annotated[int, typer.Option(metavar="N", help="Images that one kernel takes.")] = 8,
+    vcd: Vcd = None,
     window: Window = None,
     scope: Scope = None,
     latency: Latency = None,
@@ -105,14 +112,15 @@ def digits(
     json_file: Json = None,
 ) -> None:
     """Classify handwritten digits with a quantised 64-32-10 network."""
+    slow = choose(engine).name == "pysim"
+    if preset is None:
+        preset = "tiny" if slow else "base"
+    if images is None:
+        images = FEW if slow or vcd is not None else DIGITS
     if not 1 <= images <= DIGITS:
         raise InputError(f"--images is {images}; choose 1 … {DIGITS}")
     if batch < 1:
         raise InputError(f"--batch is {batch}; a kernel takes at least 1 image")
-    if no_vcd and (vcd is not None or window is not None or scope):
-        raise InputError("--no-vcd goes with none of --vcd, --window and --scope; leave one out")
-    if vcd is None and not no_vcd:
-        vcd = Path("waves" if Path("waves").is_dir() else ".") / "digits.vcd"
     check_writable(json_file)
     with _machine(preset, engine, vcd, window, scope, latency, stall, seed) as transport:
         with progress("classifying", images, transport) as step:
@@ -318,11 +326,13 @@ def _report(
     """Prints what was measured and where it is; a missed target ends the command with 1."""
     rows = [
         Row("preset", preset),
-        Row("engine", transport.engine.name),
+        Row("engine", transport.engine.name, note=transport.choice.why),
         *figures,
         Row("simulated in all", transport.now(), "cycles"),
     ]
     print_rows(rows, file)
+    if transport.choice.advice:
+        out.print(f"\n{transport.choice.advice}", markup=False, soft_wrap=True)
     if vcd is not None:
         if not vcd.exists():
             raise InputError(

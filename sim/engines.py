@@ -28,6 +28,8 @@ class Choice(NamedTuple):
 
     name: str
     why: str
+    advice: str | None = None
+    """How to get a faster one."""
 
 
 def choose(name: str) -> Choice:
@@ -38,11 +40,9 @@ def choose(name: str) -> Choice:
         return Choice(name, "as chosen")
     found = compiler(Cache())
     if found is None:
-        return Choice(
-            "pysim",
-            f"there is no C compiler; {INSTALL} brings one, for thousands of times the speed",
-        )
-    return Choice("compiled", f"with {found.version}")
+        advice = f"the engine compiled is thousands of times faster: {INSTALL} brings a C compiler"
+        return Choice("pysim", "auto: no C compiler", advice)
+    return Choice("compiled", f"auto: there is {found.name}")
 
 
 def make_engine(name: str, config: NpuConfig, board: BoardConfig, npu: Any = None) -> Engine:

@@ -63,11 +63,11 @@ ACCESS = (
     Poke("accesses__valid", 1),
     Step(),
     Poke("accesses__valid", 0),
-    Until("answers__valid", PATIENCE - 1),
+    Until("answers__valid"),
     Peek("answers__payload"),
     Step(),
 )
-"""What an access to control space is; see `Board`."""
+"""An access to control space: the payload of its command, and the cycles that it may take."""
 RESPONSES = tuple(map(Response, range(4)))
 
 
@@ -95,11 +95,12 @@ class Host:
 
     def read(self, address: int) -> Answer | None:
         """A read of control space. None: not answered within `PATIENCE`."""
-        return self._answer(self._access(address << ADDRESS))
+        return self._answer(self._access(address << ADDRESS, PATIENCE - 1))
 
     def write(self, address: int, value: int) -> Answer | None:
         """A write into control space, likewise."""
-        return self._answer(self._access(WRITE | address << ADDRESS | value << DATA))
+        payload = WRITE | address << ADDRESS | value << DATA
+        return self._answer(self._access(payload, PATIENCE - 1))
 
     def read_host(self, address: int, size: int) -> bytes:
         """Bytes of host memory. Takes no time, as all that follows but `run_until`."""

@@ -10,7 +10,7 @@ import typer
 from hw.config import PRESETS
 
 from .board.config import BoardConfig
-from .link import ENGINES
+from .engines import ENGINES
 
 __all__ = ["Engine", "Json", "Latency", "Preset", "Scope", "Seed", "Stall", "Vcd", "Window"]
 

@@ -53,11 +53,10 @@ def design_key(*parameters: object) -> str:
     """Identifies what is made of the gateware of this project with parameters.
 
     Depends on the parameters' representations (frozen dataclasses have whole ones), on every file
-    of `hw` and `sim`, and on the versions of Amaranth and Python.
+    of `hw`, `sim.board` and `sim.engine`, and on the versions of Amaranth and Python.
     """
-    return digest(
-        "design", sources("hw", "sim"), version("amaranth"), sys.version, *map(repr, parameters)
-    )
+    files = sources("hw", "sim.board", "sim.engine")
+    return digest("design", files, version("amaranth"), sys.version, *map(repr, parameters))
 
 
 @functools.cache

@@ -4,7 +4,6 @@ enum { DONE, MISSED, INTERRUPTED };
 
 struct operation {
     u64 kind;
-    u64 cycles;
     u64 element;
     u64 index;
     u64 position;
@@ -39,7 +38,7 @@ static inline u64 perform(u8 *restrict s, u8 *restrict v, struct script *script)
             const u64 bits = (whole >> part->shift & part->mask) << op->position;
             *value = op->position ? *value | bits : bits;
         } else {
-            const u64 cycles = script->left ? script->left - 1 : op->cycles;
+            const u64 cycles = script->left ? script->left - 1 : *value;
             const u64 terms = op->kind == UNTIL;
             const u64 done = run(s, v, cycles, part, terms, 0, 0);
             script->cycles += done;

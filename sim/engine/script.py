@@ -6,6 +6,7 @@ import ctypes
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 from hw.regs.errors import ConfigError
@@ -40,10 +41,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Until:
-    """Lets cycles pass until a signal is not zero; the script ends after so many without it."""
+    """Lets cycles pass until a signal is not zero; the script ends after so many without it.
+
+    The number of cycles is the next argument of the call if it is not given.
+    """
 
     signal: str
-    cycles: int
+    cycles: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,8 @@ def interpreted(engine: Stepper, operations: Sequence[Operation]) -> Script:
                     engine.poke(signal, next(values) if value is None else value)
                 case Step(cycles):
                     engine.step(cycles)
-                case Until(signal, cycles):
+                case Until(signal, limit):
+                    cycles = next(values) if limit is None else limit
                     if not engine.run_until(signal, engine.now + cycles):
                         return None
                 case Peek(signal):
@@ -88,13 +93,21 @@ class _Operation(ctypes.Structure):
 
     _fields_ = [
         (name, ctypes.c_uint64)
-        for name in ("kind", "cycles", "element", "index", "position", *UNTIL_FIELDS)
+        for name in ("kind", "element", "index", "position", *UNTIL_FIELDS)
     ]
 
 
 POKE, STEP, UNTIL, PEEK = range(4)
 DONE, MISSED, INTERRUPTED = range(3)
 """How a native script ends: MISSED is a signal that did not come, INTERRUPTED a message."""
+def _given(operation: Operation) -> int | None:
+    """The number that an operation stands with in the script."""
+    match operation:
+        case Poke(_, number) | Step(number) | Until(_, number):
+            return number
+    return None
+
+
 HEADER = struct.Struct("8Q")
 """`struct script`."""
 
@@ -112,24 +125,21 @@ class Native:
     ) -> None:
         self._model = model
         self._call = model.script
-        taken = [op for op in operations if isinstance(op, Poke) and op.value is None]
-        looks = [op for op in operations if isinstance(op, Peek)]
+        given = [_given(op) for op in operations]
+        looks = [isinstance(op, Peek) for op in operations]
+        taken = [not look and number is None for look, number in zip(looks, given, strict=True)]
+        constants = [number for number in given if number is not None]
         # In one buffer: results, header, arguments, constants; all are values but the header.
-        header = 8 * len(looks)
+        header = 8 * sum(looks)
         self._arguments_at = header + HEADER.size
-        self._pack = struct.Struct(f"{len(taken)}Q").pack_into
-        self._unpack = struct.Struct(f"{len(looks) + 1}Q").unpack_from
-        values = {id(op): index for index, op in enumerate(looks)}
-        values |= {id(op): self._arguments_at // 8 + index for index, op in enumerate(taken)}
-        constants: list[int] = []
+        end = self._arguments_at + 8 * sum(taken)
+        self._pack = struct.Struct(f"{sum(taken)}Q").pack_into
+        self._unpack = struct.Struct(f"{sum(looks) + 1}Q").unpack_from
+        result, argument, constant = count(), count(self._arguments_at // 8), count(end // 8)
         rows: list[_Operation] = []
-        for op in operations:
-            if isinstance(op, Poke) and op.value is not None:
-                values[id(op)] = self._arguments_at // 8 + len(taken) + len(constants)
-                constants.append(op.value)
-            rows += self._rows(op, values.get(id(op), 0), find)
+        for op, look, take in zip(operations, looks, taken, strict=True):
+            rows += self._rows(op, next(result if look else argument if take else constant), find)
         self._operations = (_Operation * len(rows))(*rows)
-        end = self._arguments_at + 8 * len(taken)
         self._buffer = bytearray(end + 8 * len(constants))
         base = ctypes.addressof(ctypes.c_char.from_buffer(self._buffer))
         HEADER.pack_into(
@@ -144,7 +154,7 @@ class Native:
         self, operation: Operation, index: int, find: Callable[[str], Slot]
     ) -> list[_Operation]:
         if isinstance(operation, Step):
-            return [_Operation(kind=STEP, cycles=operation.cycles)]
+            return [_Operation(kind=STEP, index=index)]
         slot = find(operation.signal)
         if slot.width > 64:
             raise ConfigError(
@@ -153,7 +163,7 @@ class Native:
         if isinstance(operation, Until):
             until = self._model.until(slot, 0, equal=False)
             part = {name: getattr(until, name) for name in UNTIL_FIELDS}
-            return [_Operation(kind=UNTIL, cycles=operation.cycles, **part)]
+            return [_Operation(kind=UNTIL, index=index, **part)]
         kind = PEEK if isinstance(operation, Peek) else POKE
         if kind == POKE:
             self._model.check_settable(slot)

@@ -1,4 +1,8 @@
-"""A whole simulated machine: elaborated once for each test process, reset for each test."""
+"""A whole simulated machine: made once for each test process and engine, reset for each test.
+
+Tests run on the compiled engine. Those marked `oracle` also run on pysim every time; the others
+do with `-m slow`.
+"""
 
 import pytest
 
@@ -7,18 +11,30 @@ from rt import Device
 from sim.board.config import BoardConfig
 
 
+def pytest_generate_tests(metafunc):
+    if "engine_name" in metafunc.fixturenames:
+        oracle = metafunc.definition.get_closest_marker("oracle")
+        pysim = pytest.param("pysim", marks=() if oracle else pytest.mark.slow)
+        metafunc.parametrize("engine_name", ["compiled", pysim], indirect=True, scope="session")
+
+
 @pytest.fixture(scope="session")
-def machine():
+def engine_name(request):
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def machine(engine_name):
     """`tiny` with memories of latency 8 and full bandwidth."""
-    transport = sim.open("tiny", board=BoardConfig.fast())
+    transport = sim.open("tiny", board=BoardConfig.fast(), engine=engine_name)
     yield transport
     transport.close()
 
 
 @pytest.fixture(scope="session")
-def stalling():
+def stalling(engine_name):
     """The same with memories that hold every fourth handshake back."""
-    transport = sim.open("tiny", board=BoardConfig.fast(stall=64))
+    transport = sim.open("tiny", board=BoardConfig.fast(stall=64), engine=engine_name)
     yield transport
     transport.close()
 
