@@ -15,7 +15,7 @@ from rt.transport import Operation, Read, Reason, Stop, TransportError, Write
 
 from .board.config import BoardConfig
 from .engine.base import Engine
-from .engines import ENGINES, choose, make_engine
+from .engines import ENGINES, Choice, choose, make_engine
 from .history import History
 from .host import PATIENCE, Action, Direction, Host, Kind
 from .wave import Window
@@ -33,7 +33,7 @@ class SimTransport:
 
     Attributes
     ----------
-    engine: what runs the gateware. why: why it is that one.
+    engine: what runs the gateware. choice: why it is that one.
     actions: what the host did since the link was opened, if it was opened to record that.
     """
 
@@ -43,13 +43,13 @@ class SimTransport:
         board: BoardConfig,
         engine: Engine,
         *,
-        why: str = "as chosen",
+        choice: Choice | None = None,
         record: bool = True,
     ) -> None:
         self.config = config
         self.board_config = board
         self.engine = engine
-        self.why = why
+        self.choice = choice or Choice(engine.name, "as chosen")
         self.actions: list[Action] = []
         self._record = record
         self._host: Host | History = Host(engine)
@@ -294,7 +294,7 @@ def open(
     if vcd is not None:
         _recording(vcd, window, config)
     chosen = make_engine(choice.name, config, board, npu)
-    transport = SimTransport(config, board, chosen, why=choice.why, record=record)
+    transport = SimTransport(config, board, chosen, choice=choice, record=record)
     if history:
         transport.keep_history()
     if vcd is not None:
