@@ -10,17 +10,28 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetSignal, Signal, unsigned
+from amaranth.hdl import (
+    ClockDomain,
+    ClockSignal,
+    EnableInserter,
+    Module,
+    ResetInserter,
+    ResetSignal,
+    Signal,
+    unsigned,
+)
 from amaranth.lib.memory import Memory
 from hypothesis import strategies as st
 
 from .blocks import Target, block, fsm
-from .expressions import NAMES, Term, constants, expressions, shapes
+from .expressions import NAMES, Term, constants, expressions, fitted, shapes
+from .memories import write_memory
 
 __all__ = ["RandomDesign", "designs"]
 
 GLOBALS = NAMES | {
     "ClockDomain": ClockDomain, "ClockSignal": ClockSignal, "Memory": Memory, "Module": Module,
+    "EnableInserter": EnableInserter, "ResetInserter": ResetInserter,
     "ResetSignal": ResetSignal, "Signal": Signal,
 }  # fmt: skip
 numbers = count()
@@ -75,6 +86,7 @@ class Writer:
     pool: list[Term] = field(default_factory=list)
     domains: list[Domain] = field(default_factory=list)
     modules: list[str] = field(default_factory=lambda: ["m"])
+    parents: dict[str, str] = field(default_factory=dict)
     drives: dict[str, list[str]] = field(
         default_factory=lambda: {"inputs": [], "clocks": [], "resets": [], "registers": []}
     )
@@ -137,8 +149,8 @@ class Writer:
         for index in range(1, 1 + self.number(0, 2)):
             parent = self.pick(*self.modules)
             self.say(f"m{index} = Module()")
-            self.say(f"{parent}.submodules.m{index} = m{index}")
             self.modules.append(f"m{index}")
+            self.parents[f"m{index}"] = parent
 
     def declare_domains(self):
         if self.maybe(2):
@@ -229,61 +241,6 @@ class Writer:
 
     # ---------------------------------------------------------------------------- statements
 
-    def write_memory(self, index):
-        """A memory, all of whose write ports are in one domain."""
-        usable = [domain for domain in self.domains if domain.reset != "async"]
-        if not usable:
-            return
-        writer = self.pick(*usable)
-        home, name = self.module_of(writer), f"mem{index}"
-        shape, depth = self.draw(shapes()), self.pick(2, 4, 5, 1, 3, 8, 9)
-        width = eval(shape, NAMES).width
-        rows = [self.draw(constants(eval(shape, NAMES))) for _ in range(self.number(0, depth))]
-        self.say(f"{home}.submodules.{name} = {name} = Memory(shape={shape}, depth={depth}, "
-                f"init={rows})")  # fmt: skip
-        ports = []
-        for _ in range(self.number(1, 2)):
-            port = f"{name}_w{len(ports)}"
-            whole = not shape.startswith("u") or self.maybe(2)
-            parts = [None] if whole else [g for g in range(1, width + 1) if width % g == 0]
-            self.say(f"{port} = {name}.write_port(domain={writer.name!r}, "
-                    f"granularity={self.pick(*parts)})")  # fmt: skip
-            ports.append(port)
-            for member in ("addr", "data", "en"):
-                self.connect(home, f"{port}.{member}", self.steady(writer))
-        for number in range(self.number(1, 2)):
-            port = f"{name}_r{number}"
-            self.write_read_port(port, name, shape, home, writer, ports)
-
-    def write_read_port(self, port, name, shape, home, writer, ports):
-        readers = [
-            domain
-            for domain in self.domains
-            if domain.reset != "async"
-            and domain.home in (None, home)
-            and (not domain.derived or domain is writer or not writer.derived)
-        ]
-        reader = self.pick(None, *readers)
-        through = self.pick([], ports, ports[:1]) if reader is writer else []
-        self.say(f"{port} = {name}.read_port(domain={reader.name if reader else 'comb'!r}, "
-                f"transparent_for=[{', '.join(through)}])")  # fmt: skip
-        late = self.connect(
-            home, f"{port}.addr", self.pool if reader is None else self.steady(reader)
-        )
-        data = Signal(eval(shape, NAMES))
-        if reader is None:
-            self.pool.append(Term(f"{port}.data", data, late | {writer.name}))
-            return
-        if reader.reset == "none":
-            self.connect(home, f"{port}.en", self.steady(reader))
-        self.pool.append(Term(f"{port}.data", data, domain=reader.name))
-
-    def connect(self, home, target, pool):
-        """Drives an input of a port; gives what it follows."""
-        term = self.draw(expressions(pool, 2))
-        self.say(f"{home}.d.comb += {target}.eq({term.text})")
-        return term.late
-
     def write_comb(self, index):
         """A combinational signal, readable from here on."""
         name = f"c{index}"
@@ -332,6 +289,18 @@ class Writer:
             kind = fsm if self.maybe(4) else block
             self.write(kind, group, domain.name, module, self.readable(domain))
 
+    def write_submodules(self):
+        """Puts the modules together; in some, registers are enabled or reset by a condition."""
+        shared = [domain for domain in self.domains if domain.home is None]
+        for name, parent in self.parents.items():
+            text = name
+            if shared and self.maybe(3):
+                domain = self.pick(*shared)
+                term = fitted(self.draw(expressions(self.readable(domain), 2)), 1)
+                inserter = self.pick("EnableInserter", "ResetInserter")
+                text = f"{inserter}({{{domain.name!r}: {term.text}.any()}})({name})"
+            self.say(f"{parent}.submodules.{name} = {text}")
+
     def write_whole(self, name, domain, module):
         """Assigns all of a register, which a stimulus then may set: a reset resets all of it."""
         term = self.draw(expressions(self.readable(domain), 2))
@@ -355,9 +324,10 @@ def _design(writer):
     memories = iter(range(2))
     for index in range(writer.number(0, 5)):
         if writer.maybe(4) and (memory := next(memories, None)) is not None:
-            writer.write_memory(memory)
+            write_memory(writer, memory)
         else:
             writer.write_comb(index)
     writer.write_registers(targets)
+    writer.write_submodules()
     drives = {name: tuple(texts) for name, texts in writer.drives.items()}
     return RandomDesign("\n".join(writer.lines) + "\n", **drives)
