@@ -102,11 +102,10 @@ class SimTransport:
     def close(self) -> None:
         if self._closed:
             return
-        self._closed = True
         try:
-            if self._afterwards is not None:
-                self._replay(*self._afterwards)
+            self.end_capture()
         finally:
+            self._closed = True
             self.engine.close()
 
     # ------------------------------------------------------------ what only a simulation has
@@ -119,13 +118,13 @@ class SimTransport:
         scopes: Sequence[str] = (),
         afterwards: bool | None = None,
     ) -> None:
-        """Records a waveform, within `window` or until `close`.
+        """Records a waveform, within `window` or until `end_capture`.
 
         Parameters
         ----------
         window: see `Window.parse`.
         scopes: only signals in these ("npu.core0"), and the clock.
-        afterwards: recorded when the link is closed, by a replay of what happens from now on,
+        afterwards: recorded when the recording is ended, by a replay of what happens from now on,
             instead of at once. By default a window is, on engines that are faster so.
         """
         self._check_open()
@@ -137,6 +136,18 @@ class SimTransport:
             self._afterwards = recording
         else:
             self.engine.capture(*recording)
+
+    def end_capture(self) -> None:
+        """Ends a recording, as `close` does; one that is made afterwards is made now."""
+        self._check_open()
+        recording, self._afterwards = self._afterwards, None
+        if recording is None:
+            self.engine.end_capture()
+            return
+        try:
+            self._replay(*recording)
+        finally:
+            self.forget()
 
     def keep_history(self, *, every: int = 2048) -> None:
         """From now on keeps what `replay` needs: snapshots, and a log of what the host does.

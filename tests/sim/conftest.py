@@ -27,8 +27,8 @@ class Outcome:
 
 @pytest.fixture(scope="session")
 def machine():
-    """`tiny` with 1 MiB of each memory, at latency 8."""
-    transport = sim.open("tiny", board=BoardConfig.fast())
+    """`tiny` with 1 MiB of each memory, at latency 8, on the engine `compiled`."""
+    transport = sim.open("tiny", board=BoardConfig.fast(), engine="compiled")
     yield transport
     transport.close()
 
@@ -65,5 +65,5 @@ def reuse(machine, monkeypatch):
     reopen.boards = []
     reopen.fault = None
     monkeypatch.setattr(sim.cli, "open_simulation", reopen)
-    monkeypatch.setattr(machine, "close", machine.engine.close)
+    monkeypatch.setattr(machine, "close", machine.end_capture)
     return reopen

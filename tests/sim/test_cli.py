@@ -60,7 +60,7 @@ def test_gemm_writes_the_product_and_prints_and_saves_its_figures(npu, reuse, ma
     assert product.dtype == np.int32
     assert np.array_equal(product, a.astype(np.int32) @ b)
     rows = {row["name"]: row for row in json.loads((folder / "figures.json").read_text())}
-    assert rows["engine"]["value"] == "pysim"
+    assert rows["engine"]["value"] == "compiled"
     assert rows["equal to numpy, bit for bit"] == {
         "name": "equal to numpy, bit for bit", "value": "yes", "unit": "", "target": "yes"
     }  # fmt: skip
@@ -127,7 +127,7 @@ def test_a_fault_of_the_device_ends_with_1_and_one_line(npu, reuse, matrices):
 
 def test_digits_without_scikit_learn_is_bad_input(npu, reuse, folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    result = npu("run digits --images 1 --no-vcd")
+    result = npu("run digits --images 1")
     assert result.status == 2
     assert "scikit-learn, which is not installed; pip install 'celosia[digits]'" in result.complaint
 
@@ -170,7 +170,7 @@ def test_digits_prints_predictions_and_equal_latencies(npu, reuse, folder, monke
         return reports[-1]
 
     monkeypatch.setattr(sim.cli, "run_digits", run_digits)
-    result = npu("run digits --images 1 --json figures.json")
+    result = npu("run digits --images 1 --vcd digits.vcd --json figures.json")
     assert (result.status, result.err) == (0, "")
     assert re.search(r"^0 … 0 +(\d) +\1 *$", result.out, re.M)
     rows = {row["name"]: row for row in json.loads((folder / "figures.json").read_text())}
@@ -182,7 +182,7 @@ def test_digits_prints_predictions_and_equal_latencies(npu, reuse, folder, monke
 
     wrong = dataclasses.replace(reports[0], exact=False, wave_latency=3)
     monkeypatch.setattr(sim.cli, "run_digits", lambda *arguments, **options: wrong)
-    result = npu("run digits --images 1 --no-vcd")
+    result = npu("run digits --images 1")
     assert result.status == 1
     assert result.complaint == (
         "target missed: equal to the reference, bit for bit; event → kernel, waveform"
@@ -206,7 +206,7 @@ def test_digits_prints_predictions_and_equal_latencies(npu, reuse, folder, monke
          "--markdown, --c-header and --systemrdl exclude each other; give one"),
         (f"{GEMM} --preset huge",
          "no preset is called 'huge'; choose one of tiny, small, base, large"),
-        (f"{GEMM} --engine fast", "no engine is called 'fast'; choose one of auto, pysim"),
+        (f"{GEMM} --engine fast", "no engine is called 'fast'; choose one of auto, compiled, pysim"),
         (f"{GEMM} --latency 1", "device_latency is 1; it must lie within 2 … 1048576"),
         (f"{GEMM} --stall 256", "stall is 256; it must lie within 0 … 240"),
         (f"{GEMM} --seed -1", "seed is -1; it must lie within 0 … 4294967296"),
@@ -230,10 +230,6 @@ def test_digits_prints_predictions_and_equal_latencies(npu, reuse, folder, monke
         ("run digits --images 0", "--images is 0; choose 1 … 1797"),
         ("run digits --images 2000", "--images is 2000; choose 1 … 1797"),
         ("run digits --batch 0", "--batch is 0; a kernel takes at least 1 image"),
-        ("run digits --no-vcd --window 1:2",
-         "--no-vcd goes with none of --vcd, --window and --scope; leave one out"),
-        ("run digits --no-vcd --scope npu",
-         "--no-vcd goes with none of --vcd, --window and --scope; leave one out"),
         ("disasm none.bin", "cannot read none.bin: No such file or directory; name a file"),
         ("asm none.s -o x.bin", "cannot read none.s: No such file or directory; name a file"),
         ("wave none.vcd", "cannot read none.vcd: No such file or directory"),

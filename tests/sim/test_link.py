@@ -23,9 +23,9 @@ def open_stub(**options):
     return sim.link.open(config=stub.CONFIG, board=board, npu=stub.Stub(), **options)
 
 
-@pytest.fixture(scope="module")
-def opened():
-    transport = open_stub()
+@pytest.fixture(scope="module", params=["pysim", "compiled"])
+def opened(request):
+    transport = open_stub(engine=request.param)
     yield transport
     transport.close()
 
@@ -191,7 +191,7 @@ def test_the_log_replays_a_run_with_errors_and_accesses_without_an_answer(link, 
 
 
 def test_a_link_that_does_not_record_keeps_no_log():
-    link = open_stub(record=False)
+    link = open_stub(engine="pysim", record=False)
     link.write_host(HOST_BASE, b"kept")
     assert link.control([Write(stub.SCRATCH, 9), Read(stub.SCRATCH)]) == [9]
     assert link.run_until(interrupt=False, cycle=20) == Stop(Reason.CYCLE, 20)
@@ -203,7 +203,7 @@ def test_latency_decides_when_a_copy_ends():
     ends = []
     for latency in (8, 30):
         board = BoardConfig.fast(device_latency=latency)
-        link = open_stub(board=board)
+        link = open_stub(engine="pysim", board=board)
         copy(link, 0, 8, hosts=0)
         ends.append(link.now())
         link.close()
@@ -212,7 +212,7 @@ def test_latency_decides_when_a_copy_ends():
 
 
 def test_a_closed_link_refuses_everything():
-    link = open_stub()
+    link = open_stub(engine="pysim")
     link.close()
     link.close()
     for call in (
@@ -226,7 +226,7 @@ def test_a_closed_link_refuses_everything():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"engine": "verilator"}, "no engine is called 'verilator'; choose one of auto, pysim"),
+        ({"engine": "verilator"}, "no engine is called 'verilator'; choose one of auto, compiled, pysim"),
         ({"window": "1:2"}, "needs a file"),
         ({"vcd": "x.vcd", "window": "five"}, "the window is 'five'"),
         ({"vcd": "x.vcd", "window": "5:5"}, "is empty"),

@@ -53,7 +53,7 @@ def record(machine, path, window=None):
     machine.reset()
     machine.capture(path, window)
     said = program(machine)
-    machine.engine.close()
+    machine.end_capture()
     return said, path
 
 
@@ -168,7 +168,7 @@ def test_a_fault_shows_with_its_cause_in_its_cycle(machine, tmp_path):
         with pytest.raises(DeviceFault) as caught:
             session.synchronise()
         session.recover()
-    machine.engine.close()
+    machine.end_capture()
     machine.inject("read", 0, 0, None)
     timeline = Timeline(tmp_path / "fault.vcd")
     record = caught.value.record
