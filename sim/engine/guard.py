@@ -34,6 +34,9 @@ def _chain(graph: Graph, node: int, held: int) -> list[int] | None:
     op, args = graph.ops[node], graph.args[node]
     if op == "mux":
         condition, a, b = args
+        # In the same order as `_strip`, which leaves out the test that makes the guard.
+        if a == held and b != held:
+            return [graph.invert(condition)]
         rest = _chain(graph, b, held)
         if rest is not None:
             return [*rest, condition]
