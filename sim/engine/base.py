@@ -126,6 +126,11 @@ class Engine(Stepper, Protocol):
     """Cycles with recording take it so much longer that a window is better recorded afterwards:
     at the end of a run, by a replay of that window alone."""
 
+    @property
+    def signals(self) -> list[str]:
+        """Names of all signals that can be looked at."""
+        ...
+
     def seek(self, conditions: Sequence[Condition], cycle: int | None) -> bool:
         """Lets cycles pass until one of the conditions holds in a cycle before `cycle`.
 
@@ -173,14 +178,12 @@ def holds(engine: Stepper, conditions: Sequence[Condition]) -> bool:
 
 
 def violation(
-    kind: str, text: str, cycle: int, source: tuple[str, int] | None, module: str = ""
+    what: str, cycle: int, source: tuple[str, int] | None, module: str = ""
 ) -> EngineError:
-    """The error for a property ("assert" or "assume") that does not hold in a cycle."""
-    what = "Assumption" if kind == "assume" else "Assertion"
+    """The error for a property that does not hold in a cycle."""
     where = f" in {module}" if module else ""
     line = f" ({source[0]}:{source[1]})" if source else ""
-    said = f": {text}" if text else ""
     return EngineError(
-        f"{what} violated{said}; cycle {cycle}{where}{line}: the gateware is at fault, or was "
-        "given what it excludes"
+        f"{what}; cycle {cycle}{where}{line}: the gateware is at fault, or was given what it "
+        "excludes"
     )

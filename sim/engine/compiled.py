@@ -110,6 +110,10 @@ class CompiledBoard:
     def now(self) -> int:
         return self._now
 
+    @property
+    def signals(self) -> list[str]:
+        return list(self._twin.full.program.paths)
+
     def reset(self) -> None:
         if self._recording is not None:
             self._recording.reset(self._now)
@@ -165,10 +169,11 @@ class CompiledBoard:
                         filename, line = message.check.source or ("?", 0)
                         print(f"Coverage hit at {filename}:{line}:", message.text)
                 case kind:
-                    raise violation(
-                        kind, message.text, self._now - message.check.clocked,
-                        message.check.source, message.check.module,
-                    )  # fmt: skip
+                    what = "Assumption violated" if kind == "assume" else "Assertion violated"
+                    said = f": {message.text}" if message.text else ""
+                    check = message.check
+                    cycle = self._now - check.clocked
+                    raise violation(what + said, cycle, check.source, check.module)
 
     def script(self, operations: Sequence[Operation]) -> Script:
         natives: dict[Model, Native] = {}

@@ -6,7 +6,8 @@ All use of what Amaranth keeps private is here, in the schedule and in the recor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from amaranth.sim._pyeval import eval_assign, eval_value
 
 from hw.regs.errors import ConfigError
 
-from .base import Capture, Condition, Snapshot, holds
+from .base import Capture, Condition, Snapshot, holds, violation
 from .pages import PAGE, Pages
 from .recorder import Recorder
 from .schedule import Run, Schedule
@@ -93,14 +94,33 @@ class PysimEngine:
     def _cycle(self) -> None:
         if self._capture is not None:
             self._record(*self._capture)
-        self._schedule.edge()
+        with self._properties():
+            self._schedule.edge()
         self._now += 1
+        with self._properties():
+            self._schedule.settle()
+
+    @contextmanager
+    def _properties(self) -> Iterator[None]:
+        """Says when a property did not hold, and where it stands."""
+        try:
+            yield
+        except AssertionError as error:
+            trace = error.__traceback__
+            while trace is not None and trace.tb_next is not None:
+                trace = trace.tb_next
+            source = trace and (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+            raise violation(str(error), self._now, source) from None
 
     # ------------------------------------------------------------------------------ Engine
 
     @property
     def now(self) -> int:
         return self._now
+
+    @property
+    def signals(self) -> list[str]:
+        return list(self._known())
 
     def reset(self) -> None:
         self._before = 0 if self._recorder is None else self._before + self._now
@@ -143,7 +163,8 @@ class PysimEngine:
         for part in target._lhs_signals():
             self._schedule.slot(part)
         eval_assign(self._schedule.state, target, value)
-        self._schedule.settle()
+        with self._properties():
+            self._schedule.settle()
 
     def script(self, operations: Sequence[Operation]) -> Script:
         return interpreted(self, operations)

@@ -138,13 +138,12 @@ class Schedule:
         self._next_edge.update(self._clocked)
 
     def edge(self) -> None:
-        """One rising edge of the clock; settles."""
+        """One rising edge of the clock, which takes effect in `settle`."""
         due, self._next_edge = self._next_edge, set()
         for run in due:
             run()
         for run in self.always:
             run()
-        self.settle()
 
     def settle(self) -> None:
         """Runs what is ready and commits, until nothing changes any more."""
