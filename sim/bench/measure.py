@@ -216,7 +216,7 @@ class _Bench:
                 if name not in PEERS:
                     busy = child.ask("window", start=start, stop=stop, repeat=repeat)
                     note(name, "busy", busy["cycles"] / busy["cpu"])
-                    access = child.ask("access", count=100 if name in IN_PYTHON else 2000)
+                    access = child.ask("access", count=20 if name in IN_PYTHON else 2000)
                     note(name, "access", access["seconds"])
                 still = child.ask("idle", cycles=idle)
                 note(name, "idle", still["cycles"] / still["cpu"])
