@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from .expressions import Expressions, literal
 from .families import Family
@@ -17,6 +18,28 @@ __all__ = ["Functions"]
 
 WORD = 64
 NOWHERE = 0xFFFFFFFF
+FEW = 6
+"""Parts of a value that are looked at apart."""
+
+
+@dataclass(frozen=True)
+class _Wakes:
+    """Flags that any change of a value sets, and flags that changes of some of its bits set."""
+
+    always: tuple[tuple[int, int], ...]
+    partly: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
+
+    @classmethod
+    def of(cls, readers: Mapping[int, int], width: int) -> _Wakes:
+        """Of the bits that each flag's place reads."""
+        by_bits: dict[int, list[int]] = defaultdict(list)
+        for flag, bits in readers.items():
+            by_bits[bits].append(flag)
+        if len(by_bits) > FEW:
+            by_bits = {mask(width): list(readers)}
+        always = by_bits.pop(mask(width), [])
+        partly = [(bits, tuple(_flags(flags))) for bits, flags in sorted(by_bits.items())]
+        return cls(tuple(_flags(always)), tuple(partly))
 
 
 class Functions:
@@ -24,7 +47,8 @@ class Functions:
 
     A word of `v` has a flag for each of 64 places. Clusters come first, in order of evaluation:
     their flags mean that something they read has changed. Then come the groups of each clocking,
-    writes last; the flag of a guarded one is its guard, that of another means a change again.
+    writes last, three times: whether something has changed, their guards, and whether they have
+    next values.
 
     Attributes
     ----------
@@ -33,8 +57,8 @@ class Functions:
     wakes: for each element, the flags (word, bits) of the places that read it.
     set_wakes: the same, and of the group that writes it, which has to write it again.
     memory_wakes: the same for memories.
-    levels: in each word of groups, the flags that an edge leaves: guards, and those of writes and
-        checks, which act at every edge.
+    always: in each word of groups, those that are computed at every edge at which their guard
+        holds: writes and messages. Others wait until something they read has changed.
     commits: words of groups that have registers.
     traced: numbers of stored nodes in the list of changes, where elements have their own.
     """
@@ -49,7 +73,7 @@ class Functions:
         self.graph = partition.netlist.graph
         self.cluster_words = (len(partition.clusters) + WORD - 1) // WORD
         self._number()
-        self.layout = Layout.of(partition, self.cluster_words + 2 * self.group_words)
+        self.layout = Layout.of(partition, self.cluster_words + 3 * self.group_words)
         self.layout.store(sorted(partition.stored), self.graph.widths)
         self._storage = {
             node: place.text() if place.size > 2 else f"(u32){place.text()}"
@@ -63,7 +87,7 @@ class Functions:
             for number, group in enumerate(partition.groups)
             if group.file is not None
         }
-        self.levels: dict[int, int] = {}
+        self.always: dict[int, int] = {}
         self.commits: set[int] = set()
         places = len(partition.clusters) + len(partition.groups)
         elements = len(self.netlist.elements)
@@ -108,39 +132,48 @@ class Functions:
     def _readers(self) -> None:
         """Finds what each place reads, and so what wakes it."""
         partition = self.partition
-        elements: dict[int, set[int]] = defaultdict(set)
-        stored: dict[int, set[int]] = defaultdict(set)
+        graph = self.graph
+        elements: dict[int, dict[int, int]] = defaultdict(dict)
+        stored: dict[int, dict[int, int]] = defaultdict(dict)
         memories: dict[int, set[int]] = defaultdict(set)
 
         def reads(flag: int, roots: Iterable[int], own: int) -> None:
-            seen: set[int] = set()
-            waiting = list(roots)
+            """Notes which bits of what a place reads."""
+            seen: set[tuple[int, int]] = set()
+            waiting = [(root, mask(graph.widths[root])) for root in roots]
             while waiting:
-                node = waiting.pop()
-                if node in seen:
+                node, bits = waiting.pop()
+                if (node, bits) in seen:
                     continue
-                seen.add(node)
-                op = self.graph.ops[node]
+                seen.add((node, bits))
+                op, args = graph.ops[node], graph.args[node]
                 if op == "state":
-                    elements[self.graph.args[node][0]].add(flag)
+                    elements[args[0]][flag] = elements[args[0]].get(flag, 0) | bits
                 elif partition.stored.get(node, own) != own:
-                    stored[node].add(flag)
+                    stored[node][flag] = stored[node].get(flag, 0) | bits
+                elif op == "slice":
+                    waiting.append((args[0], mask(graph.widths[node]) << args[1]))
                 else:
                     if op == "memory":
-                        memories[self.graph.args[node][0]].add(flag)
-                    waiting += self.graph.operands(node)
+                        memories[args[0]].add(flag)
+                    waiting += [(n, mask(graph.widths[n])) for n in graph.operands(node)]
 
         for index, cluster in enumerate(partition.clusters):
             reads(index, self._cluster_roots(cluster), index)
         for number, group in enumerate(partition.groups):
-            if group.guard is None:
+            if not self._at_every_edge(group):
                 reads(self.flags[number], group.roots, -1)
-        self.wakes = [_flags(elements.get(n, ())) for n in range(len(self.netlist.elements))]
+        count = range(len(self.netlist.elements))
+        self.wakes = [
+            _Wakes.of(elements[n], self.netlist.elements[n].width) for n in count
+        ]
         for number, group in enumerate(partition.groups):
-            for element, _ in group.elements if group.guard is None else ():
-                elements[element].add(self.flags[number])
-        self.set_wakes = [_flags(elements.get(n, ())) for n in range(len(self.netlist.elements))]
-        self.stored_wakes = {node: _flags(stored.get(node, ())) for node in partition.stored}
+            for element, _ in group.elements:
+                elements[element][self.flags[number]] = 0
+        self.set_wakes = [_flags(elements[n]) for n in count]
+        self.stored_wakes = {
+            node: _Wakes.of(stored[node], graph.widths[node]) for node in partition.stored
+        }
         self.memory_wakes = [_flags(memories.get(n, ())) for n in range(len(self.netlist.memories))]
 
     def _cluster_roots(self, cluster: Cluster) -> list[int]:
@@ -190,6 +223,13 @@ class Functions:
     def wake(flags: Sequence[tuple[int, int]]) -> str:
         return " ".join(f"AWAKE({word}) |= {bits:#x}ull;" for word, bits in flags)
 
+    def _partly(self, wakes: _Wakes, difference: str) -> str:
+        """Wakes what reads only some bits of a value."""
+        return "".join(
+            f"if (({difference}) & {bits:#x}ull) {{ {self.wake(flags)} }} "
+            for bits, flags in wakes.partly
+        )
+
     def _note(self, numbers: Iterable[int]) -> str:
         """Adds to the list of what has changed."""
         if not self.trace:
@@ -235,12 +275,17 @@ class Functions:
         lines = expressions.write(self._cluster_roots(cluster))
         alike: dict[tuple[tuple[int, int], ...], list[int]] = defaultdict(list)
         for node in cluster.roots:
-            alike[tuple(self.stored_wakes[node])].append(node)
+            alike[self.stored_wakes[node].always].append(node)
         for flags, nodes in alike.items():
             places = [self.layout.stored[node] for node in nodes]
             pairs = [(p.text(), expressions.name(n)) for p, n in zip(places, nodes, strict=True)]
             copies = " ".join(f"{place} = {value};" for place, value in pairs)
-            if flags or self.trace:
+            partly = "".join(
+                self._partly(self.stored_wakes[node], f"{place} ^ {value}")
+                for node, (place, value) in zip(nodes, pairs, strict=True)
+            )
+            copies = partly + copies
+            if flags or partly or self.trace:
                 changed = " | ".join(f"({place} ^ {value})" for place, value in pairs)
                 noted = self._note(self.traced[node] for node in nodes)
                 copies = f"if ({changed}) {{ {copies} {self.wake(flags)} {noted}}}"
@@ -254,7 +299,8 @@ class Functions:
         for word, bits in switches.items():
             cleared = mask(WORD) & ~sum(1 << bit for bit, _ in bits)
             values = " | ".join(f"(u64)({expressions.name(node)}) << {bit}" for bit, node in bits)
-            lines.append(f"AWAKE({word}) = (AWAKE({word}) & {cleared:#x}ull) | {values};")
+            level = f"AWAKE({word + self.group_words})"
+            lines.append(f"{level} = ({level} & {cleared:#x}ull) | {values};")
         for check in cluster.checks:
             lines += self._check(check, expressions)
         return [f"// {self.netlist.modules[cluster.module] or 'top'}", *(f"    {x}" for x in lines)]
@@ -265,13 +311,10 @@ class Functions:
             for bit, flag in enumerate(range(word * WORD, word * WORD + WORD))
             if flag in self.by_flag
         ]
-        levels = sum(
-            1 << bit for bit, number in groups
-            if self.partition.groups[number].guard is not None
-            or not self.partition.groups[number].elements
+        self.always[word] = sum(
+            1 << bit for bit, number in groups if self._at_every_edge(self.partition.groups[number])
         )
-        changed = f"AWAKE({word + self.group_words})"
-        self.levels[word] = levels
+        changed = f"AWAKE({word + 2 * self.group_words})"
         body, commit = [], []
         for bit, number in groups:
             group = self.partition.groups[number]
@@ -288,6 +331,13 @@ class Functions:
                 f"commit{word}",
                 [f"const u64 changed = {changed};", f"{changed} = 0;", *commit],
             )
+
+    @staticmethod
+    def _at_every_edge(group: Group) -> bool:
+        """Whether it has an effect again when nothing has changed: a write, a message."""
+        return group.write is not None or any(
+            check.kind in ("print", "cover") for check in group.checks
+        )
 
     def _commit(self, number: int) -> str:
         """Statements that make the next values of a group present."""
@@ -332,21 +382,27 @@ class Functions:
             return lines + self._file(number, changes, expressions)
         if group.write is not None:
             return lines + self._write(group, expressions)
+        word, bit = divmod(self.flags[number], WORD)
         for check in group.checks:
-            lines += self._check(check, expressions)
+            # One that fails does so at the next edge, too.
+            lines += self._check(check, expressions, f"AWAKE({word}) |= {1 << bit:#x}ull;")
         alike: dict[tuple[tuple[int, int], ...], list[tuple[int, int]]] = defaultdict(list)
         for number, node in group.elements:
-            alike[tuple(self.wakes[number])].append((number, node))
+            alike[self.wakes[number].always].append((number, node))
         for flags, members in alike.items():
             differences = []
+            partly = ""
             for number, node in members:
                 place = self.layout.elements[number]
                 later = Place("v", self.layout.next_values + place.offset, place.size)
                 lines.append(f"{later.text()} = {expressions.name(node)};")
-                differences.append(f"({expressions.name(node)} ^ {place.text()})")
+                difference = f"{expressions.name(node)} ^ {place.text()}"
+                differences.append(f"({difference})")
+                partly += self._partly(self.wakes[number], difference)
             noted = self._note(number for number, _ in members)
             lines.append(
-                f"if ({' | '.join(differences)}) {{ {changes} {self.wake(flags)} {noted}}}"
+                f"if ({' | '.join(differences)}) "
+                f"{{ {changes} {self.wake(flags)} {partly}{noted}}}"
             )
         return lines
 
@@ -355,7 +411,13 @@ class Functions:
         assert group.family is not None
         lanes = Lanes(self.graph, self.partition.signatures, expressions, self._place_of)
         elements = [self.layout.elements[lane.element] for lane in group.family.lanes]
-        flags = sorted({flag for lane in group.family.lanes for flag in self.wakes[lane.element]})
+        flags = _merged(
+            flag
+            for lane in group.family.lanes
+            for wakes in (self.wakes[lane.element],)
+            for some in (wakes.always, *(some for _, some in wakes.partly))
+            for flag in some
+        )
         noted = self._note(lane.element for lane in group.family.lanes)
         loop = lanes.loop(group.family, elements, self.layout.next_values)
         if loop is None:
@@ -411,7 +473,7 @@ class Functions:
             lines = [f"if ({address} < {table.depth}) {{", *lines, "}"]
         return lines
 
-    def _check(self, check: Check, expressions: Expressions) -> list[str]:
+    def _check(self, check: Check, expressions: Expressions, again: str = "") -> list[str]:
         number = self.netlist.checks.index(check)
         values = [
             expressions.name(node)
@@ -424,7 +486,16 @@ class Functions:
         if check.test is not None:
             test = expressions.name(check.test)
             enable = f"{enable} && {'' if check.kind == 'cover' else '!'}({test})"
-        return [f"if ({enable}) report(v + {self.pointers}, {number}, {len(values)}, {array});"]
+        report = f"report(v + {self.pointers}, {number}, {len(values)}, {array});"
+        return [f"if ({enable}) {{ {report} {again} }}"]
+
+
+def _merged(flags: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Each word once."""
+    words: dict[int, int] = defaultdict(int)
+    for word, bits in flags:
+        words[word] |= bits
+    return sorted(words.items())
 
 
 def _flags(places: Iterable[int]) -> list[tuple[int, int]]:

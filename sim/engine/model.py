@@ -101,7 +101,7 @@ class Model:
         self._messages = np.zeros(MESSAGE_WORDS, np.uint64)
         number = ctypes.c_uint64
         self._settle = self._function("settle", None)
-        self._edges = self._function("edges", ctypes.c_int)
+        self._edges = self._function("edges", ctypes.c_int, ctypes.c_int)
         self._run = self._function(
             "run", number, number, ctypes.POINTER(Until), number, ctypes.c_void_p, ctypes.c_void_p
         )
@@ -128,13 +128,8 @@ class Model:
             self._bytes[offset : offset + len(content)] = np.frombuffer(content, np.uint8)
         self._connect()
         self._awake()
-        # Clocks and resets are what they are: there was no edge.
-        self._settle(self._s, self._v)
-        self._views[8][(program.state_bytes + program.messages) // 8 + 1] = 0
-        before = bytes(self._bytes[: program.register_bytes])
-        self._edges(self._s, self._v)
-        self._bytes[: program.register_bytes] = np.frombuffer(before, np.uint8)
-        self._awake()
+        # Clocks from outside are what they are; those of logic rise to what it makes of them.
+        self._edges(self._s, self._v, 0)
         self._settle(self._s, self._v)
 
     def _connect(self) -> None:
@@ -218,7 +213,7 @@ class Model:
 
     def edges(self) -> bool:
         """What is clocked by edges since the last call takes its next value, all at once."""
-        return bool(self._edges(self._s, self._v))
+        return bool(self._edges(self._s, self._v, 1))
 
     def step(self, cycles: int = 1, leave: Hook = NO_HOOK) -> int:
         """Whole cycles of the only clock; settled. Fewer when a message is waiting.

@@ -35,8 +35,8 @@ class Cluster:
 class Group:
     """Registers, or writes and checks, of one clocking that are computed together.
 
-    With a guard it is computed at each edge at which the guard holds. Without, at an edge after
-    which it was woken because something that it reads has changed.
+    It is computed at edges at which its guard holds, if something that it reads has changed since
+    the last time; writes and messages whenever the guard holds.
     """
 
     clocking: int
@@ -139,7 +139,8 @@ class _Partitioner:
         # What several groups read is computed once, unless that costs next to nothing.
         multiple = {node for node in several if not self._is_cheap(node)}
         shared |= self._cone(multiple)
-        placed = [node for node in sorted(shared) if not self._is_cheap(node) or node in wanted]
+        needed = wanted | {node for node in guards if not self._leaf(node)}
+        placed = [node for node in sorted(shared) if not self._is_cheap(node) or node in needed]
         place, levels = self._levels(placed)
         clusters = [Cluster(module, level) for module, level in levels]
         stored = dict.fromkeys(wanted | reads, 0)

@@ -300,9 +300,10 @@ class _Program:
         for index in range(len(self.partition.clusters)):
             flags |= 1 << index
         for number, flag in functions.flags.items():
+            flags |= 1 << flag
             if self.partition.groups[number].guard is None:
-                flags |= 1 << flag
-        words = functions.cluster_words + 2 * functions.group_words
+                flags |= 1 << flag + 64 * functions.group_words
+        words = functions.cluster_words + 3 * functions.group_words
         return flags.to_bytes(8 * words, "little")
 
     # ---------------------------------------------------------------------------- control
@@ -384,13 +385,16 @@ class _Program:
         ]
         # What changes now wakes for the next edge, so flags are taken before anything changes.
         for word, clocking in both:
-            yield f"    const u64 awake{word} = clocked >> {clocking} & 1 ? AWAKE({word}) : 0;"
-            yield f"    AWAKE({word}) ^= awake{word} & {mask(64) & ~self.functions.levels[word]:#x}ull;"
+            yield (
+                f"    const u64 awake{word} = clocked >> {clocking} & 1 "
+                f"? {self._awake(word)} : 0;"
+            )
+            yield f"    AWAKE({word}) &= ~awake{word};"
         for word, _ in both:
             yield f"    if (awake{word}) edge{word}(s, v, awake{word});"
         for word, _ in both:
             if word in self.functions.commits:
-                changed = word + self.functions.group_words
+                changed = word + 2 * self.functions.group_words
                 yield f"    if (AWAKE({changed})) commit{word}(s, v);"
         for (clocking, chosen), (name, count) in names.items():
             entry = f"{name}[i]"
@@ -404,9 +408,15 @@ class _Program:
                 yield f"    if (asserted{chosen} && clocked >> {clocking} & 1) {loop}"
         yield "}"
 
+    def _awake(self, word: int) -> str:
+        """Groups of a word that an edge computes now."""
+        always = self.functions.always[word]
+        awake = f"(AWAKE({word}) | {always:#x}ull)" if always else f"AWAKE({word})"
+        return f"({awake} & AWAKE({word + self.functions.group_words}))"
+
     def _edges(self) -> Iterable[str]:
-        """Compares clocks and asynchronous resets with what they were."""
-        yield "int edges(u8 *restrict s, u8 *restrict v)\n{"
+        """Compares clocks and asynchronous resets with what they were; acts if told to."""
+        yield "int edges(u8 *restrict s, u8 *restrict v, int act)\n{"
         yield "    u64 clocked = 0, cleared = 0;"
         for number, clocking in enumerate(self.netlist.clockings):
             before = f"U8(s, {self.layout.clocks + 2 * number})"
@@ -423,7 +433,7 @@ class _Program:
                     f"cleared |= {1 << number:#x}ull;"
                 )
                 yield f"    {before} = reset{number}_;"
-        yield "    if (!(clocked | cleared)) return 0;"
+        yield "    if (!act || !(clocked | cleared)) return 0;"
         yield "    fire(s, v, clocked, cleared);"
         yield "    return 1;\n}"
 
@@ -463,12 +473,12 @@ class _Program:
             ]
             yield "        done++;"
             # Nothing will change any more.
-            asleep = " | ".join(f"AWAKE({w})" for w in words) or "0"
+            asleep = " | ".join(self._awake(word) for word in words) or "0"
             yield f"        if (!({asleep}) && !{messages} && !leave) done = cycles;"
         else:
             for value in (1, 0):
                 yield f"        poke(s, v, {number}, {value});"
-                yield "        do settle(s, v); while (edges(s, v));"
+                yield "        do settle(s, v); while (edges(s, v, 1));"
             yield "        done++;"
         yield "    }"
         yield "    return done;\n}"
