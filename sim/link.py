@@ -132,6 +132,9 @@ class SimTransport:
         if afterwards is None:
             afterwards = self.engine.replays and window is not None
         if afterwards:
+            # Says at once what is wrong with it.
+            self.engine.capture(*recording)
+            self.engine.end_capture()
             self.keep_history()
             self._afterwards = recording
         else:

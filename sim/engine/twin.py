@@ -11,8 +11,8 @@ from .variables import Variable
 
 __all__ = ["Full", "Twin"]
 
-OPTIMISE = 1
-"""Level of the C compiler for the full program, which is large and runs for short times."""
+OPTIMISE = 0
+"""Level of the C compiler for the full program, which is large and rather ready soon than faster."""
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,11 @@ from sim.wave import WaveError, Waveform, Window, task_conditions, viewer_setup
 from . import stub
 
 
-@pytest.fixture(scope="module")
-def opened():
-    transport = sim.link.open(config=stub.CONFIG, board=BoardConfig.fast(), npu=stub.Stub())
+@pytest.fixture(scope="module", params=["pysim", "compiled"])
+def opened(request):
+    transport = sim.link.open(
+        config=stub.CONFIG, board=BoardConfig.fast(), npu=stub.Stub(), engine=request.param
+    )
     yield transport
     transport.close()
 
@@ -28,7 +30,7 @@ def record(opened, tmp_path):
 
     def record(window):
         opened.reset()
-        opened.capture(tmp_path / "run.vcd", window)
+        opened.capture(tmp_path / "run.vcd", window, afterwards=False)
         opened.control([Write(stub.SCRATCH, 0x55), Write(stub.TIMER, 20)])
         opened.run_until(interrupt=True, cycle=100)
         opened.run_until(interrupt=False, cycle=opened.now() + 5)

@@ -11,6 +11,7 @@ from hw.config import HOST_BASE, ConfigError
 from rt.transport import Read, Write
 from sim.board.config import BoardConfig
 from sim.engine.base import holds
+from sim.engine.compiled import CompiledBoard
 from sim.engine.pysim import PysimEngine
 from sim.link import open as open_link
 from sim.wave import Window
@@ -20,9 +21,14 @@ LENGTH = 120
 BOARD = BoardConfig.fast(host_bytes=1 << 16, device_bytes=1 << 16, stall=40)
 
 
+@pytest.fixture(scope="module", params=["pysim", "compiled"])
+def kind(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def link():
-    transport = open_link(config=stub.CONFIG, board=BOARD, npu=stub.Stub())
+def link(kind):
+    transport = open_link(config=stub.CONFIG, board=BOARD, npu=stub.Stub(), engine=kind)
     yield transport
     transport.close()
 
@@ -47,7 +53,7 @@ def engine(link):
 
 def everything(engine):
     """Every named signal, and the bytes of the storages."""
-    values = {name: engine.peek(name) for name in engine._known()}
+    values = {name: engine.peek(name) for name in engine.signals}
     return values, bytes(engine.memory("device")), bytes(engine.memory("host")), engine.now
 
 
@@ -74,7 +80,8 @@ def test_from_every_snapshot_every_signal_goes_on_as_it_did(link, points):
     for point in [*points, *reversed(points)]:
         engine.restore(snapshots[point])
         assert everything(engine) == run[point]
-        assert watched(engine, 15) == run[point + 1 : point + 16]
+        later = run[point + 1 : point + 16]
+        assert watched(engine, len(later)) == later
     engine.restore(start)
     assert watched(engine, LENGTH) == run[1:]
 
@@ -100,9 +107,11 @@ def test_a_register_that_was_poked_counts(engine):
     assert engine.peek("npu.scratch") == 0
 
 
-def test_only_the_engine_itself_takes_a_snapshot_back(engine, tmp_path):
+def test_only_the_engine_itself_takes_a_snapshot_back(engine, kind, tmp_path):
     snapshot = engine.snapshot()
-    other = open_link(config=stub.CONFIG, board=BOARD, npu=stub.Stub()).engine
+    other = open_link(
+        config=stub.CONFIG, board=BOARD, npu=stub.Stub(), engine=kind
+    ).engine
     with pytest.raises(ConfigError, match="of another engine"):
         other.restore(snapshot)
     engine.capture(tmp_path / "x.vcd", Window())
@@ -161,15 +170,16 @@ class Fragile(wiring.Component):
         return m
 
 
-def test_a_snapshot_brings_back_a_board_that_broke():
-    engine = PysimEngine(Fragile())
+@pytest.mark.parametrize(("make", "stopped"), [(PysimEngine, 9), (CompiledBoard, 10)])
+def test_a_snapshot_brings_back_a_board_that_broke(make, stopped):
+    engine = make(Fragile())
     engine.poke("limit", 9)
     engine.step(6)
     snapshot = engine.snapshot()
     for _ in range(2):
-        with pytest.raises(AssertionError, match="broken"):
+        with pytest.raises(AssertionError, match="broken; cycle 9"):
             engine.step(10)
-        assert engine.now == 9
+        assert engine.now == stopped
         engine.restore(snapshot)
     engine.poke("limit", 255)
     assert [engine.peek("shown") for _ in range(4) if not engine.step()] == [3, 4, 5, 6]
