@@ -19,7 +19,7 @@ from hw.regs.errors import NpuError
 
 from .drivers import Driver, drivers, names
 from .model import Model
-from .program import compile
+from .program import ALL, compile
 
 __all__ = [
     "Comparison", "Difference", "ModelSide", "PysimSide", "Read", "Side", "Step", "Values",
@@ -238,7 +238,12 @@ class Comparison:
 
 
 def lockstep(
-    design: Any, steps: Iterable[Step], *, actual: Side | None = None, optimise: int = 1
+    design: Any,
+    steps: Iterable[Step],
+    *,
+    actual: Side | None = None,
+    keep: str | Iterable[Any] = ALL,
+    optimise: int = 1,
 ) -> int:
     """Runs a design in both; gives the number of values that were compared.
 
@@ -247,6 +252,7 @@ def lockstep(
     design: prepared `Design` of Amaranth, or what can be elaborated.
     steps: what happens; an iterator may look at nothing but itself.
     actual: instead of the compiled model of the design.
+    keep: combinational signals that are compared; all registers are. See `compile`.
     optimise: level of the C compiler.
 
     Raises
@@ -257,7 +263,7 @@ def lockstep(
         design = Fragment.get(design, None).prepare()
     expected = PysimSide(design)
     if actual is None:
-        actual = ModelSide(Model(compile(design), optimise=optimise))
+        actual = ModelSide(Model(compile(design, keep=keep), optimise=optimise))
     comparison = Comparison(design, expected, actual)
     comparison.check("initially")
     count = 1

@@ -3,10 +3,10 @@
 import random
 import warnings
 
-from amaranth.hdl import ClockSignal, Fragment, Module, ResetSignal
+from amaranth.hdl import ClockSignal, Fragment, Module, ResetSignal, SyntaxWarning
 from amaranth.hdl._ast import SignalDict
 
-__all__ = ["joined", "stimulus"]
+__all__ = ["joined", "number", "stimulus"]
 
 CHANGES = {
     "inputs": (0.6, 0.2, 0.05),
@@ -26,6 +26,7 @@ def joined(found):
         built.append((each, names))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)  # of what a person would not write
+        warnings.simplefilter("ignore", DeprecationWarning)  # of domains that a submodule defines
         design = Fragment.get(top, None).prepare()
     return design, {
         kind: _used(design, built, kind) for kind in ("inputs", "registers", "resets", "clocks")
@@ -62,7 +63,7 @@ def stimulus(driven, seed, ticks):
             for kind in kinds:
                 for signal in driven[kind]:
                     if random_.random() < rates[kind]:
-                        step[signal] = _number(random_, len(signal))
+                        step[signal] = number(random_, len(signal))
             if step:
                 yield step
         moved = SignalDict()
@@ -73,7 +74,7 @@ def stimulus(driven, seed, ticks):
             yield moved
 
 
-def _number(random_, width):
+def number(random_, width):
     """Often an end of the range, or few bits."""
     full = (1 << width) - 1
     return random_.choice(
