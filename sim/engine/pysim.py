@@ -24,7 +24,8 @@ from .pages import PAGE, Pages
 from .recorder import Recorder
 from .schedule import Run, Schedule
 from .script import Operation, Script, interpreted
-from .variables import within
+from .variables import Variable, check_scopes, chosen, variables
+from .wires import Part
 
 __all__ = ["PysimEngine"]
 
@@ -53,7 +54,8 @@ class PysimEngine:
         self._before = 0
         self._recorder: Recorder | None = None
         self._recorded = False
-        self._capture: tuple[Path, Capture, Sequence[str]] | None = None
+        self._capture: tuple[Path, Capture, list[Variable[Part]]] | None = None
+        self._variables: list[Variable[Part]] | None = None
         self._names: dict[str, Any] | None = None
         self._storages: dict[str, Pages] = {}
         for name, storage in board.storages.items():
@@ -197,14 +199,11 @@ class PysimEngine:
         self._before = 0
         for name, _ in (pair for condition in window.conditions for pair in condition):
             self._find(name)
-        for scope in scopes:
-            if not any(within(name, [scope]) for name in self._known()):
-                raise ConfigError(
-                    f"no scope is called {scope!r}; scopes are those of a waveform below "
-                    "bench.top, such as npu"
-                )
+        if self._variables is None:
+            self._variables = variables(self.design)
+        check_scopes(self._variables, scopes)
         self._recorded = False
-        self._capture = path, window, scopes
+        self._capture = path, window, chosen(self._variables, scopes)
 
     @property
     def capturing(self) -> bool:
@@ -242,7 +241,7 @@ class PysimEngine:
 
     # --------------------------------------------------------------------------- recording
 
-    def _record(self, path: Path, window: Capture, scopes: Sequence[str]) -> None:
+    def _record(self, path: Path, window: Capture, shown: list[Variable[Part]]) -> None:
         """Called when a cycle is left, so that what was poked in it is recorded with it."""
         cycle = self._now
         if window.start is not None:
@@ -258,9 +257,7 @@ class PysimEngine:
             else:
                 self._stop_recording()
         elif inside:
-            self._recorder = Recorder(
-                path, self.design, schedule.state, self._period, scopes
-            )
+            self._recorder = Recorder(path, shown, schedule.state, self._period)
             self._recorder.start(time)
             self._recorded = True
             schedule.changed = set()

@@ -8,7 +8,7 @@ from typing import Any
 
 from vcd import VCDWriter
 
-from .variables import Variable, chosen, declare, variables
+from .variables import Variable, declare
 from .wires import Part
 
 __all__ = ["Recorder"]
@@ -17,26 +17,25 @@ __all__ = ["Recorder"]
 class Recorder:
     """One settled value of each signal for each cycle; nothing between.
 
-    Equal runs give equal files: changes of a cycle come in the order of declaration. What is
-    recorded, and its names: see `variables`.
+    Equal runs give equal files: changes of a cycle come in the order of declaration. What there is
+    to record, and its names: see `variables`.
 
     Parameters
     ----------
     path: of the file.
-    design, state: of the simulation.
+    found: what is recorded.
+    state: of the simulation.
     period: femtoseconds of a cycle. Cycle n begins, with the rising edge, at n × period.
-    scopes: only signals in these are recorded, besides the clock of the board.
     """
 
     def __init__(
-        self, path: Path, design: Any, state: Any, period: int, scopes: Sequence[str] = ()
+        self, path: Path, found: Sequence[Variable[Part]], state: Any, period: int
     ) -> None:
-        self._design = design
+        self._found = found
         self._state = state
         self._period = period
         self._time = 0
         self._path = path
-        self._scopes = scopes
 
     def start(self, time: int) -> None:
         """Opens the file and writes the values of the cycle that begins at `time`."""
@@ -44,7 +43,7 @@ class Recorder:
         self._writer = VCDWriter(
             self._file, timescale="1 fs", date="", init_timestamp=time, check_values=False
         )
-        found = chosen(variables(self._design), self._scopes)
+        found = self._found
         self._time = time
         declared = declare(self._writer, found, self._bits)
         self._variables = list(zip(declared, found, strict=True))

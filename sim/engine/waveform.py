@@ -131,6 +131,7 @@ class Waveform:
         assert model.program.numbers, "the program notes changes"
         self._model = model
         self._failure: BaseException | None = None
+        self._broken = False
         self._texts: dict[str, Any] = {}
         self._state = state = _State(period=period, all=1)
         library = ctypes.CDLL(
@@ -181,16 +182,16 @@ class Waveform:
 
     def check(self) -> None:
         """Raises what has gone wrong while a cycle was recorded."""
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
+        if self._failure is not None and not self._broken:
+            self._broken = True
+            raise self._failure
 
     def close(self) -> None:
         """Ends the file half a cycle after the last edge."""
         if self._file.closed:
             return
         try:
-            if self._failure is None and self.recorded:
+            if self.recorded:
                 self._end(ctypes.addressof(self._state))
             self.check()
         finally:
