@@ -26,6 +26,7 @@ from rt.ring import CompletionRing
 from tests.system.faults import EVERY_CAUSE, works
 
 
+@pytest.mark.oracle
 def test_an_entry_is_whole_in_the_cycle_in_which_its_phase_is_new(transport, session):
     """Looks at the ring in every cycle while entries are being written, beat by beat."""
     stream = session.stream()

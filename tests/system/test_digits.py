@@ -41,6 +41,7 @@ def test_the_reference_reads_96_percent_of_the_images_not_trained_on(network, ke
     assert np.mean(network.reference(images).predictions == labels) >= 0.96
 
 
+@pytest.mark.oracle
 def test_the_npu_computes_the_reference_and_starts_two_cycles_after_its_images_are_there(
     network, kept, transport, session, tmp_path
 ):
@@ -65,6 +66,7 @@ def test_the_npu_computes_the_reference_and_starts_two_cycles_after_its_images_a
     first = run.kernels[0]
     assert len(run.kernels) == 4
     assert first.profile.start < RECORDED
+    transport.end_capture()
     timeline = Timeline(tmp_path / "digits.vcd")
     assert run.event_latencies[0] == timeline.event_latency(first.id) == 2
     assert timeline.run(first.id).start == first.profile.start

@@ -78,6 +78,7 @@ def test_wrong_checksums(device, session):
     works(session)
 
 
+@pytest.mark.oracle
 def test_an_unreadable_entry_ends_none_of_the_tasks_around_it(session):
     """Not even if the number that was read is that of a later one."""
     stream = session.stream()
@@ -219,6 +220,7 @@ def test_a_kernel_that_waits_for_a_token_that_never_comes(device, session, unit)
     assert np.array_equal(matmul(session, a, a), a.astype(np.int32) @ a)
 
 
+@pytest.mark.oracle
 def test_arithmetic_overflow_is_a_fault_where_the_stream_says_so(device, session):
     """The sum that is there is set by hand: thousands of products would be needed to reach it."""
     engine = device.driver.transport.engine
@@ -320,6 +322,7 @@ def test_a_stream_that_waits_for_an_event_is_not_idle_for_the_watchdog(device, s
 # ------------------------------------------------------------------------------ modes and counts
 
 
+@pytest.mark.oracle
 def test_a_fault_stops_its_own_stream_only(device, session):
     first, second = session.stream(), session.stream()
     submit(first, type=TaskType.CALL)

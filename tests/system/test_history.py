@@ -61,6 +61,7 @@ def test_from_any_snapshot_every_signal_is_that_of_the_run(past, tmp_path_factor
         history.marks = marks
 
 
+@pytest.mark.oracle
 def test_a_tasks_window_is_byte_for_byte_that_of_direct_recording(past, tmp_path):
     transport, task = past
     mine = recorded(transport, tmp_path / "after.vcd", f"task:{task.id}")

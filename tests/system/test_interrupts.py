@@ -93,6 +93,7 @@ def test_a_cause_is_pending_whatever_the_mask_says_and_interrupts_only_with_it(d
         assert not line()
 
 
+@pytest.mark.oracle
 def test_the_line_rises_while_the_cause_is_enabled_and_comes_again(device):
     driver, transport = device.driver, device.driver.transport
     session = device.session()

@@ -96,6 +96,7 @@ def test_the_last_of_several_records_counts_whatever_their_number(scene, count):
     assert task.profile.start - cycles[-1] == RECORD_TO_KERNEL
 
 
+@pytest.mark.oracle
 def test_all_streams_that_wait_for_a_record_are_released_in_the_same_cycle(scene):
     """Kernel, copy and record at their own latency; a second copy one cycle later, as one task of
     a kind is dispatched in a cycle."""

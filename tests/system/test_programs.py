@@ -44,7 +44,6 @@ def test_two_random_programs_on_memories_that_stall_equal_the_functional_model(s
     check(stalling, f"stall {seed}", 2)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
-def test_five_more_random_programs_equal_the_functional_model(machine, stalling, seed):
+def test_five_longer_random_programs_equal_the_functional_model(machine, stalling, seed):
     check(stalling if seed % 3 == 0 else machine, f"more {seed}", 5, steps=16)

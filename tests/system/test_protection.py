@@ -239,6 +239,7 @@ def test_an_access_needs_a_window_that_holds_all_of_it_and_memory_that_answers(
     works(session)
 
 
+@pytest.mark.oracle
 def test_a_session_reaches_no_memory_of_another(device):
     """Neither device memory nor the host memory with its rings; by copies and by kernels."""
     mine, other = device.session(), device.session()
