@@ -246,8 +246,9 @@ class Functions:
             for index in range(first, min(first + WORD, len(self.partition.clusters))):
                 cluster = self.partition.clusters[index]
                 lines = self._timed("comb", cluster.module, self._cluster(index, cluster))
-                body += [f"if (AWAKE({word}) & {1 << index - first:#x}ull) {{", *lines, "}"]
-            self._function(f"comb{word}", [*body, f"AWAKE({word}) = 0;"])
+                body += [f"case {index - first}: {{", *lines, "    break;", "}"]
+            take = f"const u64 awake = AWAKE({word}); AWAKE({word}) = awake & (awake - 1);"
+            self._function(f"comb{word}", _each(f"while (AWAKE({word}))", take, body))
         for clocking in range(len(self.netlist.clockings)):
             for word in (*self.early[clocking], *self.late[clocking]):
                 self._group_word(word)
@@ -320,16 +321,20 @@ class Functions:
             group = self.partition.groups[number]
             lines = self._group(number, f"{changed} |= {1 << bit:#x}ull;")
             lines = self._timed("edge", group.module, lines)
-            body += [f"if (awake & {1 << bit:#x}ull) {{", *(f"    {x}" for x in lines), "}"]
+            body += [f"case {bit}: {{", *(f"    {x}" for x in lines), "    break;", "}"]
             copies = self._commit(number)
             if copies:
-                commit.append(f"if (changed & {1 << bit:#x}ull) {{ {copies} }}")
-        self._function(f"edge{word}", body, ", u64 awake")
+                commit.append(f"case {bit}: {copies} break;")
+        loop = _each("for (; awake; awake &= awake - 1)", "", body)
+        self._function(f"edge{word}", loop, ", u64 awake")
         if commit:
             self.commits.add(word)
             self._function(
                 f"commit{word}",
-                [f"const u64 changed = {changed};", f"{changed} = 0;", *commit],
+                [
+                    f"u64 awake = {changed};", f"{changed} = 0;",
+                    *_each("for (; awake; awake &= awake - 1)", "", commit),
+                ],
             )
 
     @staticmethod
@@ -488,6 +493,15 @@ class Functions:
             enable = f"{enable} && {'' if check.kind == 'cover' else '!'}({test})"
         report = f"report(v + {self.pointers}, {number}, {len(values)}, {array});"
         return [f"if ({enable}) {{ {report} {again} }}"]
+
+
+def _each(loop: str, take: str, cases: list[str]) -> list[str]:
+    """A loop over the places of a word that are awake."""
+    return [
+        f"{loop} {{", f"    {take}", "    switch (__builtin_ctzll(awake)) {",
+        *cases,
+        "    default: __builtin_unreachable();", "    }", "}",
+    ]  # fmt: skip
 
 
 def _merged(flags: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -177,6 +177,10 @@ class Graph:
             source, bit = self.args[high]
             if op_low == "slice" and self.args[low] == (source, bit - self.widths[low]):
                 return self.slice(source, bit - self.widths[low], width)
+        if high == low and self.widths[high] == 1:
+            return self.sext(high, 2)
+        if op_low == "sext" and self.args[low] == (high,) and self.widths[high] == 1:
+            return self.sext(high, width)
         if op_low == op_high == "memory" and self.args[low][:2] == self.args[high][:2]:
             memory, address, bit = self.args[low]
             if bit + self.widths[low] == self.args[high][2] and width <= LIMB - bit % LIMB:
