@@ -24,9 +24,10 @@ STORE memory=r0 accumulators=r1 rows=1 columns=4 pitch=16
 """ + SPIN.lstrip()
 
 
-@pytest.fixture(scope="module")
-def pair():
-    transport = sim.open(config=NpuConfig.preset("tiny", cores=2), board=BoardConfig.fast())
+@pytest.fixture(scope="module", params=["pysim", pytest.param("compiled", marks=pytest.mark.slow)])
+def pair(request):
+    config = NpuConfig.preset("tiny", cores=2)
+    transport = sim.open(config=config, board=BoardConfig.fast(), engine=request.param)
     yield transport
     transport.close()
 

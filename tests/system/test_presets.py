@@ -21,10 +21,12 @@ SIZES = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("engine", ["pysim", pytest.param("compiled", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", SIZES)
-def test_a_product_with_edges_is_exact_and_the_driver_reads_the_sizes(name):
+def test_a_product_with_edges_is_exact_and_the_driver_reads_the_sizes(name, engine):
+    """Too short a run for it to be compiled each time; with -m slow it is."""
     config = NpuConfig.preset(name.split(",")[0], **SIZES[name])
-    transport = sim.open(config=config, board=BoardConfig.fast())
+    transport = sim.open(config=config, board=BoardConfig.fast(), engine=engine)
     device = Device(transport, patience=20_000, watchdog=5_000)
     assert device.config == config
     rng = np.random.default_rng(3)

@@ -61,6 +61,6 @@ def test_the_installed_command_multiplies(installed, run, tmp_path):
     np.save(tmp_path / "b.npy", b)
     npu = installed / "bin" / "npu"
     assert run(npu, "--version") == f"npu {sim.__version__}\n"
-    out = run(npu, *"run gemm --a a.npy --b b.npy --out c.npy --latency 8".split())
+    out = run(npu, *"run gemm --a a.npy --b b.npy --out c.npy".split())
     assert np.load(tmp_path / "c.npy").tolist() == [[4 - 10 - 384]]
     assert "result: c.npy" in out
