@@ -18,14 +18,18 @@ from hw.regs.errors import ConfigError
 from .wires import Part, Wires
 
 __all__ = [
-    "Label", "Variable", "check_scopes", "chosen", "declare", "tabulated", "variables", "within",
+    "LONGEST", "Label", "Variable", "check_scopes", "chosen", "declare", "tabulated", "variables",
+    "within",
 ]  # fmt: skip
 
 P = TypeVar("P")
 Name = tuple[str, ...]
 TOP = 4
 """Length of the name of a signal of the board itself."""
+LONGEST = 256
+"""Characters of a label, at most."""
 TABULATED = 12
+"""Bits of the widest value whose labels are made a table of."""
 LABELLED = 64
 """Bits of the widest value that has a label."""
 
@@ -51,7 +55,7 @@ class Label:
             name = self.names(bits) if callable(self.names) else self.names[bits]
         except (LookupError, ValueError):
             return "unknown"
-        return str(name).expandtabs().replace(" ", "_")
+        return str(name).expandtabs().replace(" ", "_")[:LONGEST]
 
     def tabulated(self) -> Label:
         """The same with a table of all names. ConfigError: of too many bits for that."""

@@ -60,7 +60,7 @@ struct waveform {
     u64 *lasts;
     struct label *labels;
     char *buffer;
-    u64 used, limit, capacity;
+    u64 used, limit;      // behind the limit there is room for any one variable
     void (*flush)(void);
     const struct text *(*name)(u64 label, u64 value);
 };
@@ -155,8 +155,6 @@ static char *put_whole(struct waveform *w, struct variable *variable, char *at, 
         if (!always && variable->last == (u64)text)
             return at;
         variable->last = (u64)text;
-        if ((u64)(at - w->buffer) + text->length + 16 > w->capacity)
-            at = flush(w, at);
         *at++ = 's';
         memcpy(at, text->characters, text->length);
         return put(at + text->length, variable->tail, variable->tail_length);

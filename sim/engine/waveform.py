@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import io
 from collections import defaultdict
@@ -20,15 +21,15 @@ from .build import build
 from .graph import mask
 from .model import Hook, Model, Until
 from .program import Piece, Program
-from .variables import Variable, declare
+from .variables import LONGEST, Variable, declare
 from .wires import Part
 
 __all__ = ["Waveform", "located"]
 
 BUFFER = 1 << 20
 """Bytes of text that are written to the file at once."""
-MARGIN = 256
-"""Bytes for what stands around a value."""
+MARGIN = 256 + 8 * LONGEST
+"""Bytes for a label, and what stands around a value."""
 KNOWN = 64
 """Texts that a label remembers in native code, at most."""
 
@@ -61,7 +62,6 @@ class _State(ctypes.Structure):
             "s", "v", "changes", "cycle", "before", "period", "time", "untils", "conditions",
             "state", "all", "variables", "count", "clock", "first", "numbers", "links", "marked",
             "pieces", "wholes", "constants", "lasts", "labels", "buffer", "used", "limit",
-            "capacity",
         )),
         ("flush", Flush),
         ("name", Name),
@@ -158,6 +158,8 @@ class Waveform:
         state.untils, state.conditions = ctypes.addressof(terms), len(untils)
         self._file = path.open("wb")
         self._file.write((header + separator).encode())
+        # Who ends without closing it finds what was recorded, as with any file of Python.
+        atexit.register(self.close)
 
     @property
     def recorded(self) -> bool:
@@ -188,6 +190,7 @@ class Waveform:
 
     def close(self) -> None:
         """Ends the file half a cycle after the last edge."""
+        atexit.unregister(self.close)
         if self._file.closed:
             return
         try:
@@ -256,10 +259,9 @@ class Waveform:
         self._array("marked", [0] * (len(rows) // 64 + 1))
         self._link(variables)
         self._label()
-        self._buffer = ctypes.create_string_buffer(BUFFER)
         widest = max((variable.width for variable in variables), default=0)
-        state.buffer, state.capacity = ctypes.addressof(self._buffer), BUFFER
-        state.limit = BUFFER - widest - MARGIN
+        self._buffer = ctypes.create_string_buffer(BUFFER + widest + MARGIN)
+        state.buffer, state.limit = ctypes.addressof(self._buffer), BUFFER
         state.flush, state.name = Flush(self._flush), Name(self._name)
 
     def _offset(self, piece: Piece) -> int:

@@ -1,8 +1,13 @@
 # amaranth: UnusedElaboratable=no
 """A waveform of a compiled board is, byte for byte, what pysim records of the same run."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
-from amaranth import Assert, C, Cat, Module, Signal, signed
+from amaranth import Assert, C, Cat, Elaboratable, Module, Signal, signed
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -10,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hw.config import ConfigError
-from sim.engine import recording
+from sim.engine import recording, waveform
 from sim.engine.base import EngineError
 from sim.engine.compiled import CompiledBoard
 from sim.engine.pysim import PysimEngine
@@ -239,6 +244,32 @@ def test_the_board_breaks_while_it_is_recorded(engines, tmp_path):
     assert Waveform(tmp_path / "compiled.vcd").last == 14
 
 
+class Texts(Elaboratable):
+    """More labels than are remembered, and long ones."""
+
+    storages = {}
+
+    def elaborate(self, platform):
+        m = Module()
+        count = Signal(9, decoder=lambda number: f"a {number}" if number % 3 else "x" * number)
+        far = Signal(64, decoder=lambda number: {0: "none"}[number] if number < 9 else number)
+        m.d.sync += [count.eq(count * 5 + 3), far.eq(far * 3 + (far << 40) + count[:3])]
+        return m
+
+
+@pytest.mark.parametrize("buffer", [1 << 20, 500, 1])
+def test_labels_of_any_number_and_length_pass_through_a_buffer_of_any_size(
+    tmp_path, monkeypatch, buffer
+):
+    monkeypatch.setattr(waveform, "BUFFER", buffer)
+    text = same(
+        (PysimEngine(Texts()), CompiledBoard(Texts())), tmp_path,
+        program=lambda engine: engine.step(800),
+    ).decode()
+    assert text.count("\nsa_") > 400
+    assert f"\ns{'x' * 256} " in text
+
+
 def test_signals_that_are_not_kept_at_full_speed_are_at_hand(tmp_path):
     engines = PysimEngine(Board()), CompiledBoard(Board(), keep=["chain"])
     fast = engines[1]
@@ -265,6 +296,24 @@ def test_signals_that_are_not_kept_at_full_speed_are_at_hand(tmp_path):
         fast.peek("nothing")
 
 
+LEFT_OPEN = """
+from pathlib import Path
+from sim.engine.compiled import CompiledBoard
+from sim.wave import Window
+from tests.sim.engine.test_waveform import Board
+board = CompiledBoard(Board())
+board.capture(Path("left.vcd"), Window())
+board.step(12)
+"""
+
+
+def test_a_process_that_ends_leaves_a_whole_file(engines, tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    subprocess.run([sys.executable, "-c", LEFT_OPEN], cwd=tmp_path, env=environment, check=True)
+    whole = record(engines[0], tmp_path / "x.vcd", program=lambda engine: engine.step(12))
+    assert (tmp_path / "left.vcd").read_bytes() == whole
+
+
 def test_a_file_that_cannot_be_written_is_an_error_of_the_run(engines, tmp_path):
     class Full:
         closed = False
@@ -279,13 +328,13 @@ def test_a_file_that_cannot_be_written_is_an_error_of_the_run(engines, tmp_path)
     board.reset()
     board.capture(tmp_path / "x.vcd", ALWAYS)
     board.step()
-    waveform = board._recording._waveform
-    waveform._file.close()
-    waveform._file = Full()
+    wave = board._recording._waveform
+    wave._file.close()
+    wave._file = Full()
     with pytest.raises(OSError, match="no room"):
         board.step(100_000)
     board.end_capture()
-    assert waveform._file.closed
+    assert wave._file.closed
     with pytest.raises(ConfigError, match="no scope is called 'nowhere'"):
         board.capture(tmp_path / "y.vcd", ALWAYS, ("nowhere",))
     with pytest.raises(FileNotFoundError):
