@@ -37,12 +37,12 @@ def choose(name: str) -> Choice:
     if name not in ENGINES:
         raise ConfigError(f"no engine is called {name!r}; choose one of {', '.join(ENGINES)}")
     if name != "auto":
-        return Choice(name, "as chosen")
+        return Choice(name, "chosen")
     found = compiler(Cache())
     if found is None:
         advice = f"the engine compiled is thousands of times faster: {INSTALL} brings a C compiler"
-        return Choice("pysim", "auto: no C compiler", advice)
-    return Choice("compiled", f"auto: there is {found.name}")
+        return Choice("pysim", "no C compiler", advice)
+    return Choice("compiled", f"by {found.name}")
 
 
 def make_engine(name: str, config: NpuConfig, board: BoardConfig, npu: Any = None) -> Engine:

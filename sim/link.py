@@ -49,7 +49,7 @@ class SimTransport:
         self.config = config
         self.board_config = board
         self.engine = engine
-        self.choice = choice or Choice(engine.name, "as chosen")
+        self.choice = choice or Choice(engine.name, "chosen")
         self.actions: list[Action] = []
         self._record = record
         self._host: Host | History = Host(engine)
