@@ -68,4 +68,5 @@ class Child:
             answer: dict[str, Any] = json.loads(line)
             return answer
         _, said = self._process.communicate()
-        raise ChildError(f"{self._name} failed: {said.strip()[-2000:]}")
+        status = self._process.returncode
+        raise ChildError(f"{self._name} failed (status {status}): {said.strip()[-2000:]}")

@@ -70,5 +70,6 @@ def test_an_engine_in_another_process_runs_the_workload_whole_and_in_part(worklo
         assert recorded["cycles"] == 5
         assert recorded["signals"] > 1000
         assert child.ask("usage")["memory"] > 1 << 20
-        with pytest.raises(ChildError, match="(?s)^pysim at tiny failed: .*no_such_thing"):
+        failure = r"(?s)^pysim at tiny failed \(status 1\): .*no_such_thing"
+        with pytest.raises(ChildError, match=failure):
             child.ask("no_such_thing")
