@@ -16,6 +16,7 @@ from hw.regs.errors import ConfigError
 from .base import Capture, Condition, Snapshot, violation
 from .cache import Cache
 from .conditions import Term, Wanted, known, met, untils
+from .garbage import paused
 from .keys import digest
 from .model import Model
 from .pages import Pages
@@ -80,8 +81,9 @@ class CompiledBoard:
         """The board, and its design; kept where signals are known as objects."""
         if self._elaborated is not None:
             return self._elaborated
-        board = self._make()
-        elaborated = board, Fragment.get(board, None).prepare()
+        with paused():
+            board = self._make()
+            elaborated = board, Fragment.get(board, None).prepare()
         if self._key is None:
             self._elaborated = elaborated
         return elaborated

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any
@@ -14,6 +12,7 @@ from amaranth.hdl import Signal, Value
 from amaranth.hdl._ast import SignalDict
 
 from .functions import Functions
+from .garbage import paused
 from .graph import mask
 from .layout import Place, row_bytes
 from .netlist import deep, read
@@ -150,21 +149,9 @@ def compile(
     Unsupported: see `netlist.read`.
     """
     every = keep == ALL
-    with _no_collection():
+    with paused():
         netlist = read(design, storages, keep=None if every else tuple(keep))
         return deep(lambda: _Program(netlist, trace=trace).program())
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Without looks for garbage: hundreds of thousands of objects are made, and none is any."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class _Program:
