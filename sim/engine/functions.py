@@ -10,7 +10,7 @@ from .expressions import Expressions, literal
 from .families import Family
 from .graph import mask
 from .lanes import Lanes
-from .layout import Layout, Place, row_bytes
+from .layout import Layout, Place, row_bytes, spans_of
 from .partition import Cluster, Group, Partition, check_nodes
 from .tables import Check
 
@@ -18,6 +18,8 @@ __all__ = ["Functions"]
 
 WORD = 64
 NOWHERE = 0xFFFFFFFF
+MANY = 16
+"""Registers of a group that are rather looked at in a loop."""
 FEW = 6
 """Parts of a value that are looked at apart."""
 
@@ -391,6 +393,8 @@ class Functions:
         for check in group.checks:
             # One that fails does so at the next edge, too.
             lines += self._check(check, expressions, f"AWAKE({word}) |= {1 << bit:#x}ull;")
+        stores, alone = self._moves(group, expressions)
+        lines += stores
         alike: dict[tuple[tuple[int, int], ...], list[tuple[int, int]]] = defaultdict(list)
         for number, node in group.elements:
             alike[self.wakes[number].always].append((number, node))
@@ -399,17 +403,61 @@ class Functions:
             partly = ""
             for number, node in members:
                 place = self.layout.elements[number]
-                later = Place("v", self.layout.next_values + place.offset, place.size)
-                lines.append(f"{later.text()} = {expressions.name(node)};")
+                if number in alone:
+                    lines.append(f"{self._later(place).text()} = {expressions.name(node)};")
                 difference = f"{expressions.name(node)} ^ {place.text()}"
                 differences.append(f"({difference})")
                 partly += self._partly(self.wakes[number], difference)
             noted = self._note(number for number, _ in members)
+            if len(members) >= MANY:
+                spans = spans_of(self.layout.elements[number] for number, _ in members)
+                lines += ["{", "u8 difference = 0;"]
+                later = self.layout.next_values
+                lines += [
+                    f"for (int i = {start}; i < {start + size}; i++) "
+                    f"difference |= s[i] ^ v[{later} + i];"
+                    for start, size in spans
+                ]
+                differences = ["difference"]
             lines.append(
                 f"if ({' | '.join(differences)}) "
                 f"{{ {changes} {self.wake(flags)} {partly}{noted}}}"
             )
+            if len(members) >= MANY:
+                lines.append("}")
         return lines
+
+    def _later(self, place: Place) -> Place:
+        """Where a register's next value is."""
+        return Place("v", self.layout.next_values + place.offset, place.size)
+
+    def _moves(self, group: Group, expressions: Expressions) -> tuple[list[str], set[int]]:
+        """Copies registers that take the values of their neighbours, as shift registers do.
+
+        Returns the statements, and the elements that are left to be stored one by one.
+        """
+        values = {number: node for number, node in group.elements}
+        alone = set(values)
+        lines: list[str] = []
+        if len(values) < MANY:
+            return lines, alone
+        at = {self.layout.elements[number].offset: number for number in values}
+        for start, size in spans_of(self.layout.elements[number] for number in values):
+            members = [at[o] for o in range(start, start + size) if o in at]
+            moves: dict[int, list[int]] = defaultdict(list)
+            for number in members:
+                source, place = self._place_of(values[number]), self.layout.elements[number]
+                if source is not None and (source.area, source.size) == ("s", place.size):
+                    moves[source.offset - place.offset].append(number)
+            if not moves:
+                continue
+            by, moved = max(moves.items(), key=lambda item: len(item[1]))
+            inside = 0 <= start + by and start + by + size <= self.layout.state.size
+            if len(moved) >= MANY and 2 * len(moved) > len(members) and inside:
+                target = self.layout.next_values + start
+                lines.append(f"memcpy(v + {target}, s + {start + by}, {size});")
+                alone -= set(moved)
+        return lines, alone
 
     def _family(self, group: Group, changes: str, expressions: Expressions) -> list[str]:
         """A loop over lanes."""
@@ -435,7 +483,7 @@ class Functions:
         lines = [*expressions.write(nodes), "u64 difference = 0;"]
         for lane in family.lanes:
             place = self.layout.elements[lane.element]
-            later = Place("v", self.layout.next_values + place.offset, place.size)
+            later = self._later(place)
             value = expressions.name(lane.value)
             if lane.guard is not None:
                 value = f"{expressions.name(lane.guard)} ? {value} : {place.text()}"

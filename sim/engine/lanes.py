@@ -65,6 +65,7 @@ class Lanes:
         self._before: list[str] = []
         self._inside: list[str] = []
         self._known: dict[tuple[int, ...], str] = {}
+        self._spread: dict[tuple[int, int], str] = {}
         lanes = family.lanes
         self._count = len(lanes)
         values = tuple(lane.value for lane in lanes)
@@ -142,17 +143,17 @@ class Lanes:
 
     def _widest(self, nodes: tuple[int, ...]) -> int:
         """Bits of the widest value that the lanes compute."""
-        graph, seen, widest = self._graph, set(), 1
-        waiting = [nodes[0]]
-        while waiting:
-            node = waiting.pop()
-            if node in seen:
-                continue
-            seen.add(node)
-            widest = max(widest, graph.widths[node])
-            if self._place(node) is None:
-                waiting += graph.operands(node)
-        return widest
+        graph = self._graph
+        widest = graph.widths[nodes[0]]
+        if len(set(nodes)) < 2 or any(self._place(node) for node in nodes):
+            return widest
+        if len({graph.ops[node] for node in nodes}) > 1:
+            return widest
+        if graph.ops[nodes[0]] == "slice":
+            sources = tuple(graph.args[node][0] for node in nodes)
+            return max(widest, self._widest(sources)) if len(set(sources)) > 1 else widest
+        columns = zip(*(self._signatures.operands(node) for node in nodes), strict=True)
+        return max(widest, *(self._widest(column) for column in columns), 1)
 
     # ---------------------------------------------------------------------------- operands
 
@@ -213,8 +214,20 @@ class Lanes:
         pattern = self._pattern(bits)
         if pattern is None:
             return self._gather(nodes)
-        source = self._pack(sources)
-        return f"({source} >> ({pattern.text()})) & {mask(width):#x}u"
+        if len(set(sources)) > 1:
+            return f"({self._pack(sources)} >> {pattern.text()}) & {mask(width):#x}u"
+        # Bits of one register are spread out first.
+        key = sources[0], width
+        if key not in self._spread:
+            self._before += self._expressions.write(sources[:1])
+            name = self._spread[key] = f"spread{len(self._spread)}"
+            source, count = self._expressions.name(sources[0]), graph.widths[sources[0]]
+            self._before += [
+                f"{self._type} {name}[{count}];",
+                f"for (int bit = 0; bit < {count}; bit++)",
+                f"    {name}[bit] = (u64){source} >> bit & {mask(width):#x}u;",
+            ]
+        return f"{self._spread[key]}[{pattern.text()}]"
 
     def _gather(self, nodes: tuple[int, ...]) -> str:
         """Puts the lanes' values into an array before the loop."""

@@ -9,7 +9,7 @@ from .expressions import size_of
 from .partition import Partition
 from .tables import Memory
 
-__all__ = ["Area", "Layout", "Place"]
+__all__ = ["Area", "Layout", "Place", "row_bytes", "spans_of"]
 
 ALIGNMENT = 64
 
@@ -92,7 +92,7 @@ class Layout:
                 places[number] = layout.state.place(element.width)
         layout.elements = [place for place in places if place is not None]
         layout.spans = [
-            _spans(layout.elements[number] for number, _ in group.elements)
+            spans_of(layout.elements[number] for number, _ in group.elements)
             for group in partition.groups
         ]
         registers = layout.state.take(0, ALIGNMENT)
@@ -116,7 +116,7 @@ class Layout:
             self.stored[node] = self.work.place(widths[node])
 
 
-def _spans(places: Iterable[Place]) -> list[tuple[int, int]]:
+def spans_of(places: Iterable[Place]) -> list[tuple[int, int]]:
     """Stretches of bytes without a gap."""
     spans: list[tuple[int, int]] = []
     for place in sorted(places, key=lambda place: place.offset):
