@@ -398,6 +398,10 @@ class Functions:
         alike: dict[tuple[tuple[int, int], ...], list[tuple[int, int]]] = defaultdict(list)
         for number, node in group.elements:
             alike[self.wakes[number].always].append((number, node))
+        if len(group.elements) >= 4 * MANY:
+            # One look at all is cheaper than waking nobody in vain.
+            merged = tuple(_merged(flag for flags in alike for flag in flags))
+            alike = {merged: group.elements}
         for flags, members in alike.items():
             differences = []
             partly = ""

@@ -107,4 +107,7 @@ def _part(raw: Any, group: Sequence[Any], offset: Nets, first: int) -> Part | No
         return None
     cell = raw.cells[group[0].cond >> 16]
     stride = group[1].start - group[0].start
+    if stride >= max(8, len(value)):
+        # Separate words are better told apart: each is written as one, see `families`.
+        return None
     return Part(cell.en, offset, first, len(group), group[0].start, stride, stop, value)
