@@ -63,11 +63,15 @@ def constants(draw, shape):
     width = shape.width
     low = -(1 << (width - 1)) if shape.signed else 0
     high = low + (1 << width) - 1
-    ends = [value for value in (0, 1, -1, high, low, high >> 1, high - 1) if low <= value <= high]
+    bit = draw(st.sampled_from((31, 32, 63, 64)))
+    ends = (0, 1, -1, high, low, high >> 1, high - 1, 1 << bit, (1 << bit) - 1, -1 << bit)
+    ends = [value for value in ends if low <= value <= high]
     return draw(st.sampled_from(ends) | st.integers(low, high))
 
 
-BINARY = ("+", "-", "&", "|", "^", "*", "//", "%", "==", "!=", "<", "<=", ">", ">=")
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+"""Often with an operand that is near the other one, as only then all bits matter."""
+BINARY = ("+", "-", "&", "|", "^", "*", "//", "%", *COMPARISONS)
 UNARY = (
     "(~{})", "(-{})", "{}.any()", "{}.all()", "{}.xor()", "{}.bool()", "abs({})",
     "{}.as_signed()", "{}.as_unsigned()", "(~{}.bool())",
@@ -122,8 +126,11 @@ class _Expressions:
         return self._evaluated(f"C({number}, {shape})")
 
     def _binary(self, depth):
-        operator = self.pick(*BINARY)
-        return self._evaluated(f"({{a}} {operator} {{b}})", a=self.make(depth), b=self.make(depth))
+        operator, a = self.pick(*BINARY), self.make(depth)
+        if operator in COMPARISONS and self.number(0, 1):
+            near = self._evaluated("({a} + {c})", a=a, c=self._constant(depth))
+            return self._evaluated(f"({{a}} {operator} {{b}})", a=a, b=near)
+        return self._evaluated(f"({{a}} {operator} {{b}})", a=a, b=self.make(depth))
 
     def _unary(self, depth):
         text, value = self.pick(*UNARY).format("{a}"), self.make(depth)

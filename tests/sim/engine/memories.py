@@ -43,6 +43,7 @@ class _Memory:
     domain: Any
     home: str
     shape: str
+    address: Any = None
 
     def write_port(self, number):
         """Name of a new port."""
@@ -55,8 +56,13 @@ class _Memory:
             f"{port} = {self.name}.write_port("
             f"domain={self.domain.name!r}, granularity={granularity})"
         )
-        for member in ("addr", "data", "en"):
-            self._connect(f"{port}.{member}", writer.steady(self.domain))
+        pool = writer.steady(self.domain)
+        self._connect_address(port, self.domain, pool)
+        self._connect(f"{port}.data", pool)
+        if writer.maybe(4):
+            writer.say(f"{self.home}.d.comb += {port}.en.eq(-1)")
+        else:
+            self._connect(f"{port}.en", pool)
         return port
 
     def read_port(self, number, ports):
@@ -70,10 +76,10 @@ class _Memory:
         )
         data = Signal(eval(self.shape, NAMES))
         if reader is None:
-            late = self._connect(f"{port}.addr", writer.pool)
+            late = self._connect_address(port, self.domain, writer.pool)
             writer.pool.append(Term(f"{port}.data", data, late | {self.domain.name}))
             return
-        self._connect(f"{port}.addr", writer.steady(reader))
+        self._connect_address(port, reader, writer.steady(reader))
         if writer.maybe(2):
             self._connect(f"{port}.en", writer.steady(reader))
         writer.pool.append(Term(f"{port}.data", data, domain=reader.name))
@@ -86,8 +92,18 @@ class _Memory:
             and (not domain.derived or domain is self.domain or not self.domain.derived)
         )
 
+    def _connect_address(self, port, domain, pool):
+        """Often that of the first port, so that ports meet in one row; gives what it follows."""
+        writer = self.writer
+        if self.address is not None and domain is self.domain and writer.maybe(2):
+            writer.say(f"{self.home}.d.comb += {port}.addr.eq({self.address.text})")
+            return self.address.late
+        term = writer.draw(expressions(pool, 2))
+        writer.say(f"{self.home}.d.comb += {port}.addr.eq({term.text})")
+        self.address = self.address or term
+        return term.late
+
     def _connect(self, target, pool):
-        """Drives an input of a port; gives what it follows."""
+        """Drives an input of a port."""
         term = self.writer.draw(expressions(pool, 2))
         self.writer.say(f"{self.home}.d.comb += {target}.eq({term.text})")
-        return term.late

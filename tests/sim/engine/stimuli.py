@@ -75,9 +75,9 @@ def stimulus(driven, seed, ticks):
 
 
 def number(random_, width):
-    """Often an end of the range, or few bits."""
-    full = (1 << width) - 1
+    """Often an end of the range, or of a part of it, or few bits."""
+    bit = random_.randrange(width + 1)
     return random_.choice(
-        (0, 1, full, full >> 1, 1 << max(width - 1, 0), random_.getrandbits(3),
-         random_.getrandbits(130), random_.getrandbits(130), random_.getrandbits(130))
-    ) & full  # fmt: skip
+        (0, 1, -1, 1 << max(width - 1, 0), (1 << bit) - 1, 1 << bit, -1 << bit, -2 - bit,
+         random_.getrandbits(3), *(random_.getrandbits(130) for _ in range(4)))
+    ) & ((1 << width) - 1)  # fmt: skip
