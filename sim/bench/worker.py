@@ -98,7 +98,7 @@ class Worker:
 
             measured = self._measure(run)
             with path.open() as file:
-                signals = sum(line.startswith("$var") for line in file)
+                signals = sum(line.lstrip().startswith("$var") for line in file)
             return {**measured, "bytes": path.stat().st_size, "signals": signals}
 
     def access(self, count: int) -> dict[str, Any]:
