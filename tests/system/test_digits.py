@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+import sim
 from rt.models.digits import DigitsNetwork, images_and_labels, split
 from rt.models.train_digits import train
+from sim.jobs import run_digits
 from sim.timeline import Timeline
 from sim.wave import Window
 
@@ -72,3 +74,14 @@ def test_the_npu_computes_the_reference_and_starts_two_cycles_after_its_images_a
     assert timeline.run(first.id).start == first.profile.start
     assert timeline.run(first.id).engine == first.profile.engine == "core0"
     assert run.uploaded[0] in [seen.cycle for seen in timeline.records]
+
+
+@pytest.mark.slow
+def test_all_images_are_exact_on_base():
+    """`npu run digits`, on the compiled engine: 0.74 million cycles."""
+    report = run_digits(sim.open("base", engine="compiled", record=False), images=1797)
+    assert report.exact
+    assert int(report.correct.sum()) == 1785
+    assert report.cycles == 738_040
+    assert len(report.run.event_latencies) == 225
+    assert report.event_latency == 2
