@@ -91,7 +91,7 @@ class DigitsReport:
             Row("images", len(self.labels)),
             Row("right", int(self.correct.sum())),
             Row("accuracy", round(100 * float(self.correct.mean()), 2), "%"),
-            Row("reference accuracy, images not trained on",
+            Row("reference accuracy, untrained images",
                 round(100 * self.reference_accuracy, 2), "%", "≥ 96",
                 met=self.reference_accuracy >= 0.96),
             _exact("equal to the reference, bit for bit", self.exact),
