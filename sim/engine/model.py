@@ -76,7 +76,7 @@ class Model:
     """
 
     def __init__(
-        self, program: Program, storages: Mapping[str, Pages] | None = None, *, optimise: int = 2
+        self, program: Program, storages: Mapping[str, Pages] | None = None, *, optimise: int = 3
     ) -> None:
         self.program = program
         self.storages = {
