@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from amaranth.hdl import _nir as nir
 
 from .arithmetic import Arithmetic
+from .choices import LEAST, Choice, choice
 from .graph import LIMB, Graph
 from .parts import Part, parts
 from .tables import Unsupported
@@ -68,6 +70,7 @@ class Cells:
         self.memories: dict[int, int] = {}
         self._made: dict[tuple[int, int, int], int] = {}
         self._values: dict[Nets, int] = {}
+        self._choices: dict[int, Choice | None] = {}
         self._apart: dict[tuple[int, int], bool] = {}
         self._arithmetic = Arithmetic(graph)
 
@@ -134,7 +137,7 @@ class Cells:
         if isinstance(cell, nir.Operator):
             return self._operator(cell, low, high)
         if isinstance(cell, nir.AssignmentList):
-            return self.assignments(cell.default, cell.assignments, low, high)
+            return self.assignments(cell.default, cell.assignments, low, high, select=True)
         if isinstance(cell, nir.Matches):
             return self._matches(cell)
         if isinstance(cell, nir.PriorityMatch):
@@ -173,8 +176,19 @@ class Cells:
 
     # ----------------------------------------------------------------- control structures
 
-    def assignments(self, default: Nets, assigned: Sequence[Any], low: int, high: int) -> int:
-        """Bits of a value that later assignments override."""
+    def assignments(
+        self,
+        default: Nets,
+        assigned: Sequence[Any],
+        low: int,
+        high: int,
+        *,
+        select: bool = False,
+    ) -> int:
+        """Bits of a value that later assignments override.
+
+        select: whether cases of a switch become one node; registers rather keep conditions.
+        """
         graph = self.graph
         borders = {low, high}
         relevant = []
@@ -188,16 +202,54 @@ class Cells:
         edges = sorted(borders)
         for first, end in zip(edges, edges[1:], strict=False):
             value = self.value(default[first:end])
-            for assignment, start, stop in relevant:
-                if not (start <= first and end <= stop):
-                    continue
+            whole = [
+                (assignment, start) for assignment, start, stop in relevant
+                if start <= first and end <= stop
+            ]  # fmt: skip
+            for _, group in groupby(whole, lambda pair: self._switch(pair[0]) if select else None):
+                cases = [
+                    (assignment.cond, assignment, start) if not isinstance(assignment, Part)
+                    else (0, assignment, start)
+                    for assignment, start in group
+                ]  # fmt: skip
+                value = self._cases(cases, first, end, value, select)
+            found.append(value)
+        return graph.cat(found)
+
+    def _switch(self, assignment: Any) -> int | None:
+        """Number of the cell whose cases an assignment belongs to."""
+        if isinstance(assignment, Part) or assignment.cond < 2:
+            return None
+        index = assignment.cond >> 16
+        return index if choice(self.raw, index, self._choices) is not None else None
+
+    def _cases(
+        self, cases: list[tuple[int, Any, int]], first: int, end: int, value: int, select: bool
+    ) -> int:
+        """Bits `first` to `end` − 1 after assignments; those of one switch together."""
+        graph = self.graph
+        chosen = self._switch(cases[0][1]) if select and len(cases) >= LEAST else None
+        if chosen is None:
+            for condition, assignment, start in cases:
                 if isinstance(assignment, Part):
                     value = self._placed(assignment, first, end, value)
                 else:
                     new = self.value(assignment.value[first - start : end - start])
-                    value = graph.mux(self.net(assignment.cond), new, value)
-            found.append(value)
-        return graph.cat(found)
+                    value = graph.mux(self.net(condition), new, value)
+            return value
+        found = choice(self.raw, chosen, self._choices)
+        assert found is not None
+        new_values = {
+            found.numbers[condition & 0xFFFF]: self.value(
+                assignment.value[first - start : end - start]
+            )
+            for condition, assignment, start in cases
+        }
+        others = new_values.pop(None, value)
+        named = {number: new_values.get(number, value) for number in found.numbers
+                 if number is not None}  # fmt: skip
+        selected = graph.select(self.value(found.value), others, named)
+        return graph.mux(self.net(found.enable), selected, value)
 
     def _placed(self, part: Part, low: int, high: int, value: int) -> int:
         """Bits of a value of which a part at a computed offset is assigned."""

@@ -62,11 +62,35 @@ class Expressions:
                 waiting += graph.operands(node)
         lines = []
         for node in sorted(needed):
-            text = self.text(node)
             name = f"x{node}"
+            if graph.ops[node] == "select":
+                lines += self._select(node, name)
+                self._names[node] = name
+                continue
+            text = self.text(node)
             lines.append(f"const {ctype(graph.widths[node])} {name} = {text};")
             self._names[node] = name
         return lines
+
+    def _select(self, node: int, name: str) -> list[str]:
+        """A switch."""
+        graph = self._graph
+        count, a, others, *rest = graph.args[node]
+        alike: dict[int, list[int]] = {}
+        for number, value in zip(rest[:count], rest[count:], strict=True):
+            alike.setdefault(value, []).append(number)
+        cases = [
+            "".join(f"case {literal(graph.widths[a], number)}: " for number in numbers)
+            + f"{name} = {self._names[value]}; break;"
+            for value, numbers in alike.items()
+        ]
+        return [
+            f"{ctype(graph.widths[node])} {name};",
+            f"switch ({self._names[a]}) {{",
+            *cases,
+            f"default: {name} = {self._names[others]};",
+            "}",
+        ]
 
     def name(self, node: int) -> str:
         """The text that stands for a node that has been written."""

@@ -74,6 +74,9 @@ class Signatures:
                     below.sort()
                 fixed = graph.args[node] if op in ("memory", "mul_limb", "div_limb") else ()
                 fixed = (fixed[0], fixed[-1]) if op == "memory" else fixed[:2]
+                if op == "select":
+                    count = graph.args[node][0]
+                    fixed = graph.args[node][3 : 3 + count]
                 key = op, width, *fixed, *below
             found = self._known[node] = self._numbers.setdefault(key, len(self._numbers))
         return found
@@ -164,7 +167,7 @@ def _parallel(graph: Graph, signatures: Signatures, nodes: tuple[int, ...]) -> b
     if all(node == first for node in nodes) or graph.ops[first] in ("state", "const"):
         return True
     op = graph.ops[first]
-    if op in ("memory", "window", "mul_limb", "div_limb", "parity", "div", "mod", "sdiv", "smod"):
+    if op in ("select", "memory", "window", "mul_limb", "div_limb", "parity", "div", "mod", "sdiv", "smod"):
         return False
     if op == "slice":
         bits = {graph.args[node][1] for node in nodes}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["LIMB", "Graph", "mask"]
 
@@ -36,6 +36,8 @@ class Graph:
     div mod     a, b                     of unsigned numbers; 0 when b is 0
     sdiv smod   a, b                     rounds down, the modulus has the sign of b; 0 when b is 0
     mux         condition, a, b          a if the condition (1 bit) holds, else b
+    select      count, a, others,        the value that stands for the number a, of `count` numbers
+                number, …, value, …      and their values; `others` for all other numbers
     parity      a                        1 bit
     slice       a, bit                   bits of a from `bit` on
     cat         a, b, …                  the lowest first
@@ -88,6 +90,8 @@ class Graph:
             return args[:1]
         if op == "mul_limb":
             return args[1:]
+        if op == "select":
+            return (*args[1:3], *args[3 + args[0] :])
         if op == "div_limb":
             return args[2:]
         return args
@@ -277,6 +281,19 @@ class Graph:
                     return self.bitwise("or", (self.invert(condition), a))
                 return self.bitwise("and", (condition, a))
         return self.node("mux", width, condition, a, b)
+
+    def select(self, a: int, others: int, values: Mapping[int, int]) -> int:
+        """The value for the number `a`."""
+        different = {n: v for n, v in sorted(values.items()) if v != others}
+        if (constant := self.value(a)) is not None:
+            return different.get(constant, others)
+        if not different:
+            return others
+        if len(different) == 1:
+            ((number, value),) = different.items()
+            return self.mux(self.equal(a, self.const(self.widths[a], number)), value, others)
+        width = self.widths[others]
+        return self.node("select", width, len(different), a, others, *different, *different.values())
 
     # --------------------------------------------------------------------- arithmetic
 

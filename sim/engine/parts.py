@@ -8,7 +8,7 @@ from typing import Any
 
 from amaranth.hdl import _nir as nir
 
-__all__ = ["Part", "parts"]
+__all__ = ["Nets", "Part", "number_of", "parts"]
 
 Nets = tuple[int, ...]
 LEAST = 3
@@ -68,14 +68,15 @@ def _choice(raw: Any, net: int) -> tuple[Nets, int] | None:
     cell = raw.cells[net >> 16] if net >= 2 else None
     if not isinstance(cell, nir.PriorityMatch):
         return None
-    found = [_number(raw, each) for each in cell.inputs[: (net & 0xFFFF) + 1]]
+    found = [number_of(raw, each) for each in cell.inputs[: (net & 0xFFFF) + 1]]
     values = {None if pair is None else pair[0] for pair in found}
     if None in values or len(values) > 1 or len({pair and pair[1] for pair in found}) < len(found):
         return None
     return found[-1]
 
 
-def _number(raw: Any, net: int) -> tuple[Nets, int] | None:
+def number_of(raw: Any, net: int) -> tuple[Nets, int] | None:
+    """The value and the number that a net compares, if it does that."""
     cell = raw.cells[net >> 16] if net >= 2 else None
     if not isinstance(cell, nir.Matches) or len(cell.patterns) != 1 or "-" in cell.patterns[0]:
         return None
@@ -93,7 +94,7 @@ def _follows(raw: Any, assigned: Sequence[Any], at: int, end: int, first: int) -
         and two.cond >> 16 == one.cond >> 16
         and two.start == last.start + stride
         and two.value == one.value[: len(two.value)]
-        and (_number(raw, raw.cells[two.cond >> 16].inputs[two.cond & 0xFFFF]) or ((), -1))[1]
+        and (number_of(raw, raw.cells[two.cond >> 16].inputs[two.cond & 0xFFFF]) or ((), -1))[1]
         == first + count
     )
 
