@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .expressions import Expressions, literal
-from .families import Family
+from .families import Family, File
 from .graph import mask
 from .lanes import Lanes
 from .layout import Layout, Place, row_bytes, spans_of
@@ -348,14 +348,24 @@ class Functions:
 
     def _commit(self, number: int) -> str:
         """Statements that make the next values of a group present."""
-        if self.partition.groups[number].file is not None:
+        file = self.partition.groups[number].file
+        if file is not None:
             at = self.pending[number]
+            size = self._plain(file)
+            if size:
+                return f"U{8 * size}(s, U64(v, {at})) = (u{8 * size})U64(v, {at + 8});"
             return f"set(s, v, &elements[U64(v, {at})], wakes, U64(v, {at + 8}));"
         later = self.layout.next_values
         return " ".join(
             f"memcpy(s + {start}, v + {later + start}, {size});"
             for start, size in self.layout.spans[number]
         )
+
+    def _plain(self, file: File) -> int:
+        """Bytes of each register of a file, if nothing has to be told when one changes; else 0."""
+        sizes = {self.layout.elements[n].size for _, n in file.words}
+        quiet = not any(self.wakes[n].always or self.wakes[n].partly for _, n in file.words)
+        return sizes.pop() if quiet and len(sizes) == 1 and not self.trace else 0
 
     def _file(self, number: int, changes: str, expressions: Expressions) -> list[str]:
         """One register out of many takes a value: which one is noted until all have been read."""
@@ -364,6 +374,8 @@ class Functions:
         address = expressions.name(file.address)
         words = dict(file.words)
         count = max(words) + 1
+        if self._plain(file):
+            words = {index: self.layout.elements[n].offset for index, n in file.words}
         table = ", ".join(str(words.get(index, NOWHERE)) for index in range(count))
         at = self.pending[number]
         noted = ""
