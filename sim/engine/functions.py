@@ -353,7 +353,10 @@ class Functions:
             at = self.pending[number]
             size = self._plain(file)
             if size:
-                return f"U{8 * size}(s, U64(v, {at})) = (u{8 * size})U64(v, {at + 8});"
+                word = f"U{8 * size}(s, U64(v, {at}))"
+                value = f"(u{8 * size})U64(v, {at + 8})"
+                wake = self.wake(self.wakes[file.words[0][1]].always)
+                return f"if ({word} != {value}) {{ {word} = {value}; {wake} }}"
             return f"set(s, v, &elements[U64(v, {at})], wakes, U64(v, {at + 8}));"
         later = self.layout.next_values
         return " ".join(
@@ -362,10 +365,11 @@ class Functions:
         )
 
     def _plain(self, file: File) -> int:
-        """Bytes of each register of a file, if nothing has to be told when one changes; else 0."""
+        """Bytes of each register of a file, if all wake the same; else 0."""
         sizes = {self.layout.elements[n].size for _, n in file.words}
-        quiet = not any(self.wakes[n].always or self.wakes[n].partly for _, n in file.words)
-        return sizes.pop() if quiet and len(sizes) == 1 and not self.trace else 0
+        wakes = {self.wakes[n] for _, n in file.words}
+        alike = len(sizes) == len(wakes) == 1 and not any(each.partly for each in wakes)
+        return sizes.pop() if alike and not self.trace else 0
 
     def _file(self, number: int, changes: str, expressions: Expressions) -> list[str]:
         """One register out of many takes a value: which one is noted until all have been read."""
