@@ -101,6 +101,8 @@ def _follows(raw: Any, assigned: Sequence[Any], at: int, end: int, first: int) -
 
 def _part(raw: Any, group: Sequence[Any], offset: Nets, first: int) -> Part | None:
     value = group[0].value
+    if not value:
+        return None
     stop = max(each.start + len(each.value) for each in group)
     if any(len(each.value) != min(len(value), stop - each.start) for each in group):
         return None

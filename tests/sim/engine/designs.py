@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 from .blocks import Target, block, fsm
 from .expressions import NAMES, Term, constants, expressions, fitted, shapes
 from .memories import write_memory
+from .regular import declare_regular
 
 __all__ = ["RandomDesign", "designs"]
 
@@ -322,6 +323,7 @@ def _design(writer):
     writer.declare_domains()
     writer.declare_inputs()
     targets = writer.declare_registers()
+    regular = declare_regular(writer)
     memories = iter(range(2))
     for index in range(writer.number(0, 5)):
         if writer.maybe(4) and (memory := next(memories, None)) is not None:
@@ -329,6 +331,8 @@ def _design(writer):
         else:
             writer.write_comb(index)
     writer.write_registers(targets)
+    for write in regular:
+        write()
     writer.write_submodules()
     drives = {name: tuple(texts) for name, texts in writer.drives.items()}
     return RandomDesign("\n".join(writer.lines) + "\n", **drives)

@@ -70,3 +70,12 @@ def test_a_part_may_depend_on_another_part_of_the_same_signal():
         SignalDict([(first, n & 3), (second, n >> 2 & 3), (source, n >> 4)]) for n in range(256)
     ]
     assert lockstep(m, steps)
+
+
+def test_a_part_without_bits_changes_nothing():
+    m = Module()
+    offset, value, target = Signal(4), Signal(8), Signal(10, init=5)
+    m.d.comb += target.bit_select(offset, 2)[2:].eq(value)
+    steps = [SignalDict([(offset, n), (value, 255)]) for n in range(16)]
+    assert lockstep(m, steps, optimise=0)
+    assert "window" not in compile(m).sources[0]
