@@ -101,9 +101,11 @@ class Arithmetic:
         result = graph.const(1, 0)
         for at, (x, y) in enumerate(zip(a, b, strict=True)):
             less = graph.less(x, y, signed=signed and at == len(a) - 1)
-            result = graph.bitwise(
-                "or", (less, graph.bitwise("and", (graph.equal(x, y), result)))
-            ) if at else less
+            result = (
+                graph.bitwise("or", (less, graph.bitwise("and", (graph.equal(x, y), result))))
+                if at
+                else less
+            )
         return result
 
     def _divide(self, operator: str, a: Limbs, b: Limbs, width: int) -> Limbs:
@@ -139,16 +141,22 @@ class Arithmetic:
         return self._cut(result, width)
 
     def part(
-        self, value: Limbs, bits: int, offset: Limbs, stride: int, low: int, high: int, *, signed: bool
+        self,
+        value: Limbs,
+        bits: int,
+        offset: Limbs,
+        stride: int,
+        low: int,
+        high: int,
+        *,
+        signed: bool,
     ) -> int:
         """Bits `low` to `high` − 1 of what begins `offset` × `stride` bits into the value."""
         graph = self.graph
         fill = graph.const(1, 0)
         if signed:
             fill = graph.slice(value[-1], graph.widths[value[-1]] - 1, 1)
-        start = graph.arithmetic(
-            "mul", self._saturated(offset, bits), graph.const(LIMB, stride)
-        )
+        start = graph.arithmetic("mul", self._saturated(offset, bits), graph.const(LIMB, stride))
         padded = [self._extended(limb, signed) for limb in value]
         parts = []
         while low < high:

@@ -357,11 +357,8 @@ class Cells:
         result = self._arithmetic.operate(operator, limbs, width)
         first = low // LIMB
         bits = result[first : (high - 1) // LIMB + 1]
-        return graph.cat(
-            [
-                graph.slice(limb, max(0, low - at), min(high - at, graph.widths[limb]) - max(0, low - at))
-                for at, limb in zip(range(first * LIMB, high, LIMB), bits, strict=True)
-            ]
-        )
-
-
+        parts = []
+        for at, limb in zip(range(first * LIMB, high, LIMB), bits, strict=True):
+            start = max(0, low - at)
+            parts.append(graph.slice(limb, start, min(high - at, graph.widths[limb]) - start))
+        return graph.cat(parts)

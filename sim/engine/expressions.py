@@ -8,6 +8,8 @@ from .graph import LIMB, Graph, mask
 
 __all__ = ["Expressions", "ctype", "literal", "size_of"]
 
+BITWISE = {"and": "&", "or": "|", "xor": "^"}
+
 
 def size_of(width: int) -> int:
     """Bytes in which a value is stored."""
@@ -102,7 +104,7 @@ class Expressions:
         op, width, args = graph.ops[node], graph.widths[node], graph.args[node]
         operands = [self._names[operand] for operand in graph.operands(node)]
         if op in ("and", "or", "xor"):
-            return f"{operands[0]} {dict(zip(('and', 'or', 'xor'), '&|^', strict=True))[op]} {operands[1]}"
+            return f"{operands[0]} {BITWISE[op]} {operands[1]}"
         if op == "not":
             return self._masked(f"~{operands[0]}", width)
         if op in ("add", "sub", "mul"):
@@ -122,7 +124,8 @@ class Expressions:
             shifted = f"({operands[0]} >> {bit})" if bit else operands[0]
             if bit + width == graph.widths[source]:
                 return self._cast(shifted, width)
-            return self._cast(f"({shifted} & {literal(max(width, 33 if graph.widths[source] > 32 else 0), mask(width))})", width)
+            wide = max(width, 33 if graph.widths[source] > 32 else 0)
+            return self._cast(f"({shifted} & {literal(wide, mask(width))})", width)
         if op == "cat":
             return self._cat(args, operands, width)
         if op == "zext":
@@ -174,16 +177,16 @@ class Expressions:
         position, texts = 0, []
         for part, operand in zip(parts, operands, strict=True):
             if self._graph.value(part) != 0:
-                texts.append(
-                    f"({ctype(width)}){operand} << {position}" if position else f"({ctype(width)}){operand}"
-                )
+                text = f"({ctype(width)}){operand}"
+                texts.append(f"{text} << {position}" if position else text)
             position += self._graph.widths[part]
         return " | ".join(texts)
 
     def _shift(self, op: str, width: int, operands: list[str]) -> str:
         a, amount = operands
         if op == "sar":
-            return self._masked(f"SIGNED({a}, {width}) >> ({amount} < 63 ? {amount} : 63)", width, cast=True)
+            text = f"SIGNED({a}, {width}) >> ({amount} < 63 ? {amount} : 63)"
+            return self._masked(text, width, cast=True)
         if op == "shr":
             return f"{amount} < {width} ? {a} >> {amount} : 0"
         shifted = self._masked(f"({ctype(width)}){a} << {amount}", width)

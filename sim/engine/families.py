@@ -21,6 +21,13 @@ FEWEST_WORDS = 4
 FEWEST_LANES = 8
 """Registers that make a family."""
 COMMUTATIVE = ("and", "or", "xor", "add", "mul", "eq")
+SINGLE = (
+    "select", "memory", "window", "mul_limb", "div_limb", "parity", "div", "mod", "sdiv", "smod",
+)  # fmt: skip
+"""What no loop over lanes computes."""
+
+FileKey = tuple[int, int, int, int, frozenset[int]]
+"""What the words of a file share: module, width, value, address, the other factors of guards."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +112,7 @@ def _factors(graph: Graph, node: int) -> list[int]:
 
 def _files(netlist: Netlist, updates: list[Update]) -> tuple[list[File], list[Update]]:
     graph = netlist.graph
-    found: dict[tuple[object, ...], list[tuple[int, Update]]] = defaultdict(list)
+    found: dict[FileKey, list[tuple[int, Update]]] = defaultdict(list)
     for update in updates:
         element = netlist.elements[update.element]
         factors = set(_factors(graph, update.guard)) if update.guard is not None else set()
@@ -126,8 +133,6 @@ def _files(netlist: Netlist, updates: list[Update]) -> tuple[list[File], list[Up
         if len(free) < FEWEST_WORDS or len({index for index, _ in free}) < len(free):
             continue
         taken |= {update for _, update in free}
-        assert isinstance(module, int) and isinstance(others, frozenset)
-        assert isinstance(value, int) and isinstance(address, int)
         graph.home = module
         guard = graph.bitwise("and", sorted(others))
         files.append(File(guard, address, value, [(i, u.element) for i, u in free]))
@@ -167,7 +172,7 @@ def _parallel(graph: Graph, signatures: Signatures, nodes: tuple[int, ...]) -> b
     if all(node == first for node in nodes) or graph.ops[first] in ("state", "const"):
         return True
     op = graph.ops[first]
-    if op in ("select", "memory", "window", "mul_limb", "div_limb", "parity", "div", "mod", "sdiv", "smod"):
+    if op in SINGLE:
         return False
     if op == "slice":
         bits = {graph.args[node][1] for node in nodes}
@@ -212,7 +217,7 @@ def arrays(
     """Elements that are to lie side by side, so that loops run straight through them."""
     graph = netlist.graph
     alike: dict[tuple[object, ...], list[int]] = defaultdict(list)
-    for number, element in enumerate(netlist.elements):
+    for number in range(len(netlist.elements)):
         alike[_pattern(netlist, number)].append(number)
     placed: set[int] = set()
     result: list[list[int]] = []
@@ -226,9 +231,7 @@ def arrays(
     ordered = sorted(families, key=lambda family: -len(family.lanes))
     for family in ordered:
         for pattern in dict.fromkeys(_pattern(netlist, lane.element) for lane in family.lanes):
-            place(
-                sorted(alike[pattern], key=lambda n: _natural(netlist.elements[n].name))
-            )
+            place(sorted(alike[pattern], key=lambda n: _natural(netlist.elements[n].name)))
     for family in ordered:
         for column in _columns(family):
             _walk(graph, signatures, column, lambda nodes: place(graph.args[n][0] for n in nodes))

@@ -1,4 +1,4 @@
-"""A word-level graph of a design: nodes of at most 64 bits, shared and simplified as they are made."""
+"""A word-level graph of a design: nodes of at most 64 bits, shared and simplified when made."""
 
 from __future__ import annotations
 
@@ -139,7 +139,9 @@ class Graph:
             return self.cat(parts)
         if op == "not":
             return self.invert(self.slice(args[0], bit, width))
-        if op in ("and", "or", "xor") and all(self.ops[x] in ("const", "cat", "zext") for x in args):
+        if op in ("and", "or", "xor") and all(
+            self.ops[x] in ("const", "cat", "zext") for x in args
+        ):
             return self.bitwise(op, [self.slice(x, bit, width) for x in args])
         if bit == 0 and op in ("add", "sub", "mul"):
             low_a, low_b = (self.slice(x, 0, width) for x in args)
@@ -292,8 +294,8 @@ class Graph:
         if len(different) == 1:
             ((number, value),) = different.items()
             return self.mux(self.equal(a, self.const(self.widths[a], number)), value, others)
-        width = self.widths[others]
-        return self.node("select", width, len(different), a, others, *different, *different.values())
+        cases = *different, *different.values()
+        return self.node("select", self.widths[others], len(different), a, others, *cases)
 
     # --------------------------------------------------------------------- arithmetic
 
@@ -362,9 +364,11 @@ class Graph:
         if op == "shl":
             if constant >= width:
                 return self.const(width, 0)
-            return self.cat((self.const(constant, 0), self.slice(a, 0, width - constant))) if (
-                constant
-            ) else a
+            return (
+                self.cat((self.const(constant, 0), self.slice(a, 0, width - constant)))
+                if (constant)
+                else a
+            )
         if constant >= width:
             if op == "shr":
                 return self.const(width, 0)

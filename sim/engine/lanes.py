@@ -55,9 +55,7 @@ class Lanes:
         self._expressions = expressions
         self._place = place
 
-    def loop(
-        self, family: Family, elements: Sequence[Place], next_values: int
-    ) -> list[str] | None:
+    def loop(self, family: Family, elements: Sequence[Place], next_values: int) -> list[str] | None:
         """Statements that compute all next values, and whether any differs: `difference`.
 
         None: the registers do not lie evenly.
@@ -237,9 +235,7 @@ class Lanes:
         self._before.append(f"const {self._type} {name}[] = {{{values}}};")
         return f"{name}[{self._columns} * row + column]"
 
-    def _operation(
-        self, op: str, width: int, args: tuple[int, ...], operands: list[str]
-    ) -> str:
+    def _operation(self, op: str, width: int, args: tuple[int, ...], operands: list[str]) -> str:
         bits = self._bits
         signs = {"and": "&", "or": "|", "xor": "^", "add": "+", "sub": "-", "mul": "*"}
         if op in signs:

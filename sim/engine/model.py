@@ -6,7 +6,7 @@ import ctypes
 import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from amaranth.sim._pyeval import value_to_string
@@ -85,9 +85,7 @@ class Model:
             for memory in program.memories
             if memory.external is not None
         }
-        self.library = ctypes.CDLL(
-            str(build(program.sources, program.header, optimise=optimise))
-        )
+        self.library = ctypes.CDLL(str(build(program.sources, program.header, optimise=optimise)))
         self._buffer = mmap.mmap(-1, max(1, program.state_bytes + program.work_bytes + 8))
         self._bytes = np.frombuffer(self._buffer, np.uint8)
         address = self._bytes.ctypes.data
@@ -96,7 +94,8 @@ class Model:
         self._offsets = {"s": 0, "v": program.state_bytes}
         view = memoryview(self._buffer)
         self._views = {1: view.cast("B")}
-        for size, code in ((2, "H"), (4, "I"), (8, "Q")):
+        codes: tuple[Literal["H", "I", "Q"], ...] = ("H", "I", "Q")
+        for size, code in zip((2, 4, 8), codes, strict=True):
             self._views[size] = view[: len(view) // size * size].cast(code)
         self._messages = np.zeros(MESSAGE_WORDS, np.uint64)
         number = ctypes.c_uint64
@@ -232,9 +231,7 @@ class Model:
         terms = (Until * len(untils))(*untils)
         return int(self._run(self._s, self._v, cycles, terms, len(untils), *leave))
 
-    def until(
-        self, slot: Slot, value: int, *, equal: bool = True, more: bool = False
-    ) -> Until:
+    def until(self, slot: Slot, value: int, *, equal: bool = True, more: bool = False) -> Until:
         """A condition: a signal is equal to a value, or is not; `more`: and what comes next."""
         if len(slot.pieces) != 1 or slot.pieces[0].place is None:
             raise ModelError(

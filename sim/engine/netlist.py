@@ -95,7 +95,9 @@ def deep(function: Callable[[], T]) -> T:
     return result[0]
 
 
-def _read(design: Any, storages: tuple[tuple[str, Any], ...], keep: Sequence[Any] | None) -> Netlist:
+def _read(
+    design: Any, storages: tuple[tuple[str, Any], ...], keep: Sequence[Any] | None
+) -> Netlist:
     raw = nir.Netlist()
     emitter = _Emitter(raw, design)
     emitter.emit_fragment(design.fragment, None)

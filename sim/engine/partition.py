@@ -294,7 +294,8 @@ class _Partitioner:
         A node is one level above those of other modules that it reads, so that no two clusters
         need each other.
         """
-        graph, level = self.graph, {}
+        graph = self.graph
+        level: dict[int, int] = {}
         inside = set(nodes)
         for node in nodes:
             module, here = graph.homes[node], 0

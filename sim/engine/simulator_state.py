@@ -269,6 +269,7 @@ class SimulatorState(BaseEngineState):  # type: ignore[misc]
                     print(message.text, end="")
                 case "cover":
                     if message.check.chunks:
+                        assert message.check.source is not None
                         filename, line = message.check.source
                         print(f"Coverage hit at {filename}:{line}:", message.text)
                 case kind:

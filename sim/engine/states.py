@@ -14,6 +14,7 @@ from .tables import Check, Clocking, Element, Memory, Netlist, Unsupported, Writ
 
 __all__ = ["States"]
 
+MESSAGES = nir.SyncPrint | nir.AsyncPrint | nir.SyncProperty | nir.AsyncProperty
 REFUSED = {
     nir.Instance: "an instance of {cell.type} at {where}: simulate a model of it in its place",
     nir.IOBuffer: "an I/O buffer at {where}: simulate what is inside of it",
@@ -59,9 +60,7 @@ class States:
             for kind, text in REFUSED.items():
                 if isinstance(cell, kind):
                     where = f"{cell.src_loc[0]}:{cell.src_loc[1]}" if cell.src_loc else "?"
-                    raise Unsupported(
-                        f"cannot simulate {text.format(cell=cell, where=where)}"
-                    )
+                    raise Unsupported(f"cannot simulate {text.format(cell=cell, where=where)}")
         for index, (data, name) in memories.items():
             cell = raw.cells[index]
             cells.memories[index] = len(self._netlist.memories)
@@ -76,7 +75,7 @@ class States:
                 self._read_port(index, cell, read_resets.get(index))
             elif isinstance(cell, nir.SyncWritePort):
                 self._write_port(cell)
-            elif isinstance(cell, nir.SyncPrint | nir.AsyncPrint | nir.SyncProperty | nir.AsyncProperty):
+            elif isinstance(cell, MESSAGES):
                 self._check(cell)
 
     def hold(self, nets: Nets) -> bool:
@@ -221,8 +220,11 @@ class States:
                 value = graph.cat(parts)
             held = graph.node("state", high - low, number)
             if reset is not None:
-                held = graph.mux(cells.net(self._raw.resolve_net(reset[0])),
-                                 graph.const(high - low, reset[1] >> low), held)
+                held = graph.mux(
+                    cells.net(self._raw.resolve_net(reset[0])),
+                    graph.const(high - low, reset[1] >> low),
+                    held,
+                )
             element = self._netlist.elements[number]
             element.clocking = clocking
             element.next = graph.mux(enable, value, held)
@@ -230,8 +232,9 @@ class States:
     def _write_port(self, cell: Any) -> None:
         cells = self._cells
         address = cells.limbs(cell.addr) or [cells.graph.const(1, 0)]
-        inside = [cells.graph.equal(x, cells.graph.const(cells.graph.widths[x], 0))
-                  for x in address[1:]]
+        inside = [
+            cells.graph.equal(x, cells.graph.const(cells.graph.widths[x], 0)) for x in address[1:]
+        ]
         chunks = []
         for low, high, net in _same(cell.en, 0, len(cell.data)):
             enable = cells.net(net)
@@ -311,7 +314,8 @@ class States:
         clocked = isinstance(cell, nir.SyncPrint | nir.SyncProperty)
         is_print = isinstance(cell, nir.SyncPrint | nir.AsyncPrint)
         message: list[str | tuple[list[int], str, bool]] = [
-            chunk if isinstance(chunk, str)
+            chunk
+            if isinstance(chunk, str)
             else (cells.limbs(chunk.value), chunk.format_desc, chunk.signed)
             for chunk in (cell.format.chunks if cell.format is not None else ())
         ]

@@ -12,7 +12,7 @@ from .variables import Variable
 __all__ = ["Full", "Twin"]
 
 OPTIMISE = 0
-"""Level of the C compiler for the full program, which is large and rather ready soon than faster."""
+"""Level of the C compiler for the full program, which is large: rather ready soon than fast."""
 
 
 @dataclass(frozen=True)
