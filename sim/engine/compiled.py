@@ -20,9 +20,10 @@ from .garbage import paused
 from .keys import digest
 from .model import Model
 from .pages import Pages
-from .program import ALL, Program, Slot, compile
+from .program import ALL, Program, compile
 from .recording import Recording
 from .script import DONE, INTERRUPTED, Native, Operation, Script, interpreted
+from .slots import Slot
 from .twin import Full, Twin
 from .variables import check_scopes, chosen, tabulated, variables
 from .waveform import Waveform, located

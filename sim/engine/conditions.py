@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from .graph import mask
 from .model import Model, Until
-from .program import Slot
+from .slots import Slot
 
 __all__ = ["Term", "Wanted", "known", "met", "untils"]
 

@@ -17,7 +17,8 @@ from hw.regs.errors import ConfigError
 from .build import build
 from .graph import mask
 from .pages import Pages
-from .program import CheckInfo, MemoryInfo, Program, Slot
+from .program import Program
+from .slots import CheckInfo, MemoryInfo, Slot
 
 __all__ = ["Message", "Model", "ModelError", "Until"]
 

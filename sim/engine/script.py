@@ -16,7 +16,7 @@ from .graph import mask
 if TYPE_CHECKING:
     from .base import Stepper
     from .model import Model
-    from .program import Slot
+    from .slots import Slot
 
 __all__ = [
     "DONE", "INTERRUPTED", "Native", "Operation", "Peek", "Poke", "Script", "Step",

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .model import Model
-from .program import Piece, Program
+from .program import Program
+from .slots import Piece
 from .variables import Variable
 
 __all__ = ["Full", "Twin"]

@@ -20,7 +20,8 @@ from vcd.writer import StringVariable
 from .build import build
 from .graph import mask
 from .model import Hook, Model, Until
-from .program import Piece, Program
+from .program import Program
+from .slots import Piece
 from .variables import LONGEST, Variable, declare
 from .wires import Part
 
