@@ -26,8 +26,10 @@ class Control:
     def __init__(self, functions: Functions) -> None:
         self.functions = functions
         self.netlist = functions.netlist
-        self.graph = functions.graph
-        self.layout = functions.layout
+        self.graph = functions.netlist.graph
+        self.flags = functions.flags
+        self.access = functions.access
+        self.layout = functions.access.layout
         self.clocks = self._external_clocks()
 
     def text(self) -> str:
@@ -59,13 +61,13 @@ class Control:
         yield from self._fire()
         yield from self._edges()
         yield from self._step()
-        yield f"#define MESSAGES U64(v, {self.functions.pointers + 8})"
+        yield f"#define MESSAGES U64(v, {self.access.pointers + 8})"
         yield resources.files(__package__).joinpath("script.h").read_text()
 
     def _tables(self) -> Iterable[str]:
         wakes: list[tuple[int, int]] = []
         rows = []
-        for place, flags in zip(self.layout.elements, self.functions.set_wakes, strict=True):
+        for place, flags in zip(self.layout.elements, self.functions.readers.setters, strict=True):
             rows.append(f"{{{place.offset}, {place.size}, {len(wakes)}, {len(flags)}}}")
             wakes += flags
         pairs = [f"{{{word}, {bits:#x}ull}}" for word, bits in wakes]
@@ -76,7 +78,7 @@ class Control:
 
     def _settle(self) -> Iterable[str]:
         yield "void settle(u8 *restrict s, u8 *restrict v)\n{"
-        for word in range(self.functions.cluster_words):
+        for word in range(self.flags.cluster_words):
             yield f"    if (AWAKE({word})) comb{word}(s, v);"
         yield "}"
 
@@ -104,7 +106,7 @@ class Control:
             yield f"    const u32 asserted{reset} = {self._value(reset)};"
         both = [
             (word, clocking)
-            for ranges in (self.functions.early, self.functions.late)
+            for ranges in (self.flags.early, self.flags.late)
             for clocking, words in enumerate(ranges)
             for word in words
         ]
@@ -118,7 +120,7 @@ class Control:
             yield f"    if (awake{word}) edge{word}(s, v, awake{word});"
         for word, _ in both:
             if word in self.functions.commits:
-                changed = word + 2 * self.functions.group_words
+                changed = word + 2 * self.flags.group_words
                 yield f"    if (AWAKE({changed})) commit{word}(s, v);"
         for (clocking, chosen), (name, count) in names.items():
             entry = f"{name}[i]"
@@ -136,7 +138,7 @@ class Control:
         """Groups of a word that an edge computes now."""
         always = self.functions.always[word]
         awake = f"(AWAKE({word}) | {always:#x}ull)" if always else f"AWAKE({word})"
-        return f"({awake} & AWAKE({word + self.functions.group_words}))"
+        return f"({awake} & AWAKE({word + self.flags.group_words}))"
 
     def _edges(self) -> Iterable[str]:
         """Compares clocks and asynchronous resets with what they were; acts if told to."""
@@ -177,9 +179,9 @@ class Control:
         simple = (
             all(clocking.clock == clocks[0] and clocking.reset is None
                 for clocking in self.netlist.clockings)
-            and not self.functions.wakes[number]
+            and not self.functions.readers.elements[number]
         )  # fmt: skip
-        messages = f"U64(v, {self.functions.pointers + 8})"
+        messages = f"U64(v, {self.access.pointers + 8})"
         yield "    u64 done = 0;"
         yield "    settle(s, v);"
         yield f"    while (done < cycles && !reached(s, v, until, count) && !{messages}) {{"
@@ -193,7 +195,7 @@ class Control:
                     yield "        settle(s, v);"
             words = [
                 w
-                for ranges in (self.functions.early, self.functions.late)
+                for ranges in (self.flags.early, self.flags.late)
                 for words in ranges
                 for w in words
             ]

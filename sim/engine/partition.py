@@ -64,6 +64,13 @@ class Group:
             found += check_nodes(check)
         return found
 
+    @property
+    def at_every_edge(self) -> bool:
+        """Whether it has an effect again when nothing has changed: a write, a message."""
+        return self.write is not None or any(
+            check.kind in ("print", "cover") for check in self.checks
+        )
+
 
 @dataclass
 class Partition:

@@ -19,6 +19,7 @@ from .netlist import deep, read
 from .partition import partition
 from .slots import CheckInfo, MemoryInfo, Piece, Slot
 from .tables import Check, Netlist
+from .wakes import WORD
 
 __all__ = ["ALL", "Program", "compile"]
 
@@ -109,7 +110,8 @@ class _Program:
         kept = [node for limb in each for node in self._parts(limb)]
         self.partition = partition(netlist, kept)
         self.functions = Functions(self.partition, trace=trace)
-        self.layout = self.functions.layout
+        self.access = self.functions.access
+        self.layout = self.access.layout
 
     def _parts(self, node: int) -> Iterable[int]:
         """The nodes that a value is put together from."""
@@ -143,7 +145,7 @@ class _Program:
             yield Piece(position, width, self.layout.stored[node])
 
     def program(self) -> Program:
-        functions, layout = self.functions, self.layout
+        functions, access, layout = self.functions, self.access, self.layout
         functions.write()
         slots = SignalDict()
         for signal, limbs in self.netlist.signals.items():
@@ -152,13 +154,13 @@ class _Program:
         memories = [
             MemoryInfo(
                 memory.name, memory.width, memory.depth, row_bytes(memory), layout.memories[n],
-                memory.data, memory.external, tuple(functions.memory_wakes[n]),
+                memory.data, memory.external, tuple(functions.readers.memories[n]),
             )
             for n, memory in enumerate(self.netlist.memories)
         ]  # fmt: skip
         header = resources.files(__package__).joinpath("runtime.h").read_text()
-        if functions.trace:
-            header = f"#define CHANGES {functions.changes}\n{header}"
+        if access.trace:
+            header = f"#define CHANGES {access.changes}\n{header}"
         control = Control(functions)
         return Program(
             sources=self._divide(control.text()),
@@ -166,7 +168,7 @@ class _Program:
             state_bytes=layout.state.size,
             work_bytes=(layout.work.size + 63) // 64 * 64,
             register_bytes=layout.clocks,
-            messages=functions.pointers,
+            messages=access.pointers,
             slots=slots,
             paths={
                 name: slots[signal]
@@ -180,9 +182,9 @@ class _Program:
             image=self._image(),
             wake=self._wake(),
             modules=self.netlist.modules,
-            changes=functions.changes,
-            numbers=[*layout.elements, *(layout.stored[node] for node in functions.traced)]
-            if functions.trace
+            changes=access.changes,
+            numbers=[*layout.elements, *(layout.stored[node] for node in access.traced)]
+            if access.trace
             else [],
         )
 
@@ -228,13 +230,12 @@ class _Program:
         return image
 
     def _wake(self) -> bytes:
-        functions = self.functions
-        flags = 0
+        flags = self.functions.flags
+        awake = 0
         for index in range(len(self.partition.clusters)):
-            flags |= 1 << index
-        for number, flag in functions.flags.items():
-            flags |= 1 << flag
+            awake |= 1 << index
+        for number, flag in flags.of_group.items():
+            awake |= 1 << flag
             if self.partition.groups[number].guard is None:
-                flags |= 1 << flag + 64 * functions.group_words
-        words = functions.cluster_words + 3 * functions.group_words
-        return flags.to_bytes(8 * words, "little")
+                awake |= 1 << flag + WORD * flags.group_words
+        return awake.to_bytes(8 * flags.words, "little")
