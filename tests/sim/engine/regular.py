@@ -22,7 +22,8 @@ def declare_regular(writer):
 def _declare_grid(writer):
     """Cells of one or two registers that read their neighbours and what their row is fed."""
     rows, columns = writer.pick(*GRIDS)
-    kinds = [writer.draw(shapes(writer.pick(8, 33, 130))) for _ in range(writer.number(1, 2))]
+    widest = writer.pick(8, 8, 16, 33, 130)
+    kinds = [writer.draw(shapes(widest)) for _ in range(writer.number(1, 2))]
     fed = writer.draw(shapes(33))
     domain = writer.pick(*writer.domains)
     grids = [f"grid{index}" for index in range(len(kinds))]
@@ -64,12 +65,28 @@ def _write_grid(writer, grids, kinds, fed, domain, rows, columns):
             f"left_{grid} = {grid}[row][col - 1]",
             f"up_{grid} = {grid}[row - 1][col]",
         ]
+    plain = not writer.maybe(4)
     for grid in grids:
         target = Target(f"own_{grid}", names)
-        made, _ = writer.draw(block([target], domain.name, "cell", tuple(pool)))
-        lines += made
+        if plain:
+            lines += _plain_cell(writer, target, domain, pool)
+        else:
+            made, _ = writer.draw(block([target], domain.name, "cell", tuple(pool)))
+            lines += made
     writer.say(f"for row in range({rows}):\n    for col in range({columns}):")
     writer.say("\n".join(f"        {line}" for line in lines))
+
+
+def _plain_cell(writer, target, domain, pool):
+    """One assignment, perhaps under a condition: as in arrays that people write."""
+    value = writer.draw(expressions(pool, 2)).text
+    for term in (writer.pick(*pool) for _ in range(writer.number(0, 2))):
+        value = f"({value} {writer.pick('+', '-', '*', '^', '&', '|')} {term.text})"
+    lines = [f"cell.d.{domain.name} += {target.text}.eq({value})"]
+    if writer.maybe(2):
+        condition = writer.draw(expressions(pool, 1)).text
+        lines = [f"with cell.If({condition}.any()):", f"    {lines[0]}"]
+    return lines
 
 
 def _declare_file(writer):
