@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -11,43 +11,11 @@ from amaranth.hdl import _nir as nir
 from .arithmetic import Arithmetic
 from .choices import LEAST, Choice, choice
 from .graph import LIMB, Graph
+from .nets import Nets, runs
 from .parts import Part, parts
 from .tables import Unsupported
 
-__all__ = ["Cells", "Nets", "Run", "runs"]
-
-Nets = Sequence[int]
-Run = tuple[str, int, int, int]
-"""("constant", bits, number, 0), ("cell", bits, index of the cell, its first bit),
-("repeat", bits, net, 0), or ("sign", bits, 0, 0): repeats the bit below."""
-
-
-def runs(nets: Nets) -> Iterator[Run]:
-    """Nets, which are single bits, gathered into words."""
-    position, size = 0, len(nets)
-    while position < size:
-        net = nets[position]
-        end = position + 1
-        if net < 2:
-            number = int(net)
-            while end < size and nets[end] < 2:
-                number |= int(nets[end]) << (end - position)
-                end += 1
-            yield "constant", end - position, number, 0
-        elif end < size and nets[end] == net:
-            while end < size and nets[end] == net:
-                end += 1
-            yield "repeat", end - position, net, 0
-        else:
-            while end < size and nets[end] == net + end - position:
-                end += 1
-            yield "cell", end - position, net >> 16, net & 0xFFFF
-            first = end
-            while end < size and nets[end] == nets[first - 1]:
-                end += 1
-            if end > first:
-                yield "sign", end - first, 0, 0
-        position = end
+__all__ = ["Cells"]
 
 
 class Cells:

@@ -8,8 +8,9 @@ from typing import Any
 from amaranth.hdl import Value
 from amaranth.hdl import _nir as nir
 
-from .cells import Cells, Nets, runs
+from .cells import Cells
 from .graph import LIMB, mask
+from .nets import Nets, cut, operands, runs, stretches
 from .tables import Check, Clocking, Element, Memory, Netlist, Unsupported, Write
 
 __all__ = ["States"]
@@ -95,7 +96,7 @@ class States:
             index: {0, width} for index, width in stateful.items() if width > LIMB
         }
         for cell in self._raw.cells if cuts else ():
-            for nets in _inputs(cell):
+            for nets in operands(cell):
                 for kind, bits, what, first in runs(nets):
                     if kind == "cell" and what in cuts:
                         cuts[what] |= {first, first + bits}
@@ -213,7 +214,7 @@ class States:
                     ],
                 )
                 parts = []
-                for first, end, net in _same(write.en, low, high):
+                for first, end, net in stretches(write.en, low, high):
                     written = graph.bitwise("and", (same, cells.net(net)))
                     old = graph.slice(value, first - low, end - first)
                     parts.append(graph.mux(written, cells.value(write.data[first:end]), old))
@@ -236,13 +237,13 @@ class States:
             cells.graph.equal(x, cells.graph.const(cells.graph.widths[x], 0)) for x in address[1:]
         ]
         chunks = []
-        for low, high, net in _same(cell.en, 0, len(cell.data)):
+        for low, high, net in stretches(cell.en, 0, len(cell.data)):
             enable = cells.net(net)
             for test in inside:
                 enable = cells.graph.bitwise("and", (enable, test))
             for start in range(low, high, LIMB):
                 # No chunk crosses a word of the row.
-                for first, end in _words(start, min(high, start + LIMB)):
+                for first, end in cut(start, min(high, start + LIMB)):
                     chunks.append((first, enable, cells.value(cell.data[first:end])))
         self._netlist.writes.append(
             Write(
@@ -330,35 +331,3 @@ class States:
                 cell.module_idx,
             )
         )
-
-
-def _inputs(cell: Any) -> Iterable[Nets]:
-    """The values that a cell reads."""
-    if isinstance(cell, nir.Operator):
-        yield from cell.inputs
-    elif isinstance(cell, nir.AssignmentList):
-        yield cell.default
-        for assignment in cell.assignments:
-            yield assignment.value
-    elif isinstance(cell, nir.Part | nir.Matches):
-        yield cell.value
-    elif isinstance(cell, nir.FlipFlop | nir.SyncWritePort):
-        yield cell.data
-
-
-def _same(nets: Nets, low: int, high: int) -> Iterable[tuple[int, int, int]]:
-    """Stretches of bits with one net: first bit, bit after the last, net."""
-    while low < high:
-        end = low + 1
-        while end < high and nets[end] == nets[low]:
-            end += 1
-        yield low, end, nets[low]
-        low = end
-
-
-def _words(low: int, high: int) -> Iterable[tuple[int, int]]:
-    """Cut at multiples of 64."""
-    while low < high:
-        end = min(high, low // LIMB * LIMB + LIMB)
-        yield low, end
-        low = end
