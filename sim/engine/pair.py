@@ -36,6 +36,8 @@ class BoardPair:
     keep: combinational signals that are compared; all registers are. See `compile`.
     """
 
+    name = "lockstep"
+
     def __init__(self, board: Any, *, keep: str | Iterable[Any] = ALL) -> None:
         self.expected = PysimEngine(board)
         self.actual = CompiledBoard(board, keep=keep)

@@ -22,7 +22,7 @@ def run(preset, keep, *, tasks, seed, stall=0):
     transport = SimTransport(config, around, pair)
     device = Device(transport, patience=20_000, watchdog=5_000)
     play(random.Random(seed), open_sides(random.Random(seed), device), tasks)
-    transport.close()
+    pair.close()
     return pair
 
 

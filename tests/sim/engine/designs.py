@@ -1,7 +1,7 @@
 """Random designs of Amaranth as source text, small and shrinkable.
 
 What a design may not do is where pysim follows the order of its delta cycles or resets what the
-netlist does not; `test_semantics_state.py` names these places.
+netlist does not; `test_semantics_pysim.py` names these places.
 """
 
 import linecache
