@@ -179,7 +179,7 @@ class Control:
         simple = (
             all(clocking.clock == clocks[0] and clocking.reset is None
                 for clocking in self.netlist.clockings)
-            and not self.functions.readers.elements[number]
+            and not self.functions.readers.elements[number].any
         )  # fmt: skip
         messages = f"U64(v, {self.access.pointers + 8})"
         yield "    u64 done = 0;"

@@ -82,6 +82,11 @@ class Wakes:
     always: tuple[tuple[int, int], ...]
     partly: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
 
+    @property
+    def any(self) -> bool:
+        """Whether anything reads the value."""
+        return bool(self.always or self.partly)
+
     @classmethod
     def of(cls, readers: Mapping[int, int], width: int) -> Wakes:
         """Of the bits that each flag's place reads."""
