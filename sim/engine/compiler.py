@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -177,6 +178,9 @@ def _name(command: tuple[str, ...], version: str) -> str:
 
 def _common_flags(name: str) -> tuple[str, ...]:
     flags = ["-fPIC", "-fno-strict-aliasing", "-w"]
+    if platform.machine() in ("x86_64", "AMD64"):
+        # gcc may move data through MMX registers, after which long doubles of others are invalid.
+        flags.append("-mno-mmx")
     if sys.platform.startswith("linux"):
         # Calls inside the library are direct, whatever else the process has loaded.
         flags += ["-fno-semantic-interposition", "-Wl,-Bsymbolic"]

@@ -66,7 +66,7 @@ class Program:
         """Where a signal, or that of a name, is; None if it is not kept, or not of this design."""
         if isinstance(signal, str):
             return self.paths.get(signal)
-        found: Slot | None = self.slots.get(Value.cast(signal))
+        found: Slot | None = self.slots.get(Value.cast(signal)) if self.names else None
         return found
 
     def detached(self) -> Program:

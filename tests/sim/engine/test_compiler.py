@@ -1,6 +1,7 @@
 """Finding a compiler that works."""
 
 import os
+import platform
 import shutil
 import sys
 from importlib.util import find_spec
@@ -50,6 +51,11 @@ def test_the_systems_compiler_is_taken(cache):
     assert found.version
     assert "\n" not in found.version
     assert "-march=native" in found.flags or "-mcpu=native" in found.flags
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="registers of x86")
+def test_code_leaves_the_floating_point_unit_as_it_is(cache):
+    assert "-mno-mmx" in compiler(cache).flags
 
 
 @needs_system
