@@ -28,7 +28,7 @@ IN_PYTHON = {
 """Engines that are too slow for the whole workload, with their titles."""
 LEAD = 1000
 """Cycles from the start of the first kernel to the window that they are measured in."""
-RECORDED = 10_000
+RECORDED = 30_000
 """Cycles of a waveform, at most, from the start of that window."""
 BUSY_SECONDS = 0.2
 """CPU seconds that a fast engine is given for a window."""
