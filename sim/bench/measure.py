@@ -16,7 +16,7 @@ from hw.config import NpuConfig
 from ..engines import ENGINES
 from .child import Child
 from .peers import PEERS, build
-from .toolchain import Missing
+from .toolchain import Missing, PeerError
 from .workload import Workload, load
 
 __all__ = ["IN_PYTHON", "Measured", "Preset", "Settings", "Spread", "engines", "measure"]
@@ -76,7 +76,7 @@ class Measured:
     name: str
     title: str
     missing: str = ""
-    """What to do to have it; then there is nothing else."""
+    """Why it is not there; then there is nothing else."""
     speed: Spread | None = None
     """Over the whole workload."""
     busy: Spread | None = None
@@ -166,7 +166,9 @@ class _Bench:
                     if name in IN_PYTHON:
                         measured.build = {"seconds": child.seconds, "cpu": child.cpu_seconds}
                 except Missing as missing:
-                    measured.missing = str(missing)
+                    measured.missing = f"not installed: {missing}"
+                except PeerError as error:
+                    measured.missing = f"not built: {error}"
             self._rounds(children)
             for name, child in children.items():
                 self._result.engines[name].memory = child.ask("usage")["memory"]

@@ -23,7 +23,7 @@ def print_report(presets: Sequence[Preset], console: Console) -> None:
         console.print(_engines(preset))
         for engine in preset.engines.values():
             if engine.missing:
-                console.print(f"{engine.title}: not installed: {engine.missing}")
+                console.print(f"{engine.title}: {engine.missing}", markup=False)
         console.print()
     rows = [figure for preset in presets for figure in figures(preset)]
     if not rows:

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -21,6 +22,8 @@ __all__ = [
     "package", "run_yosys",
 ]  # fmt: skip
 
+PATIENCE = 1800
+"""Seconds after which a tool is given up."""
 NATIVE = Path(__file__).with_name("native")
 
 
@@ -73,14 +76,25 @@ def _cpu() -> float:
     return sum(each.ru_utime + each.ru_stime for each in usage)
 
 
-def call(command: Sequence[str | Path], folder: Path) -> None:
-    """Runs a tool; what it says is in the error if it fails."""
-    done = subprocess.run(
-        [str(part) for part in command], cwd=folder, capture_output=True, text=True
-    )
-    if done.returncode:
-        said = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
-        raise PeerError(f"{' '.join(map(str, command))[:200]} failed:\n{said}")
+def call(command: Sequence[str | Path], folder: Path, *, patience: float = PATIENCE) -> None:
+    """Runs a tool; what it says is in the error if it fails. `patience`: in seconds."""
+    words = [str(part) for part in command]
+    shown = " ".join(words)[:200]
+    with subprocess.Popen(
+        words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            said, _ = process.communicate(timeout=patience)
+        except BaseException as error:
+            # A compiler's driver leaves the compiler itself behind.
+            os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise PeerError(f"{shown} did not end within {patience:g} s") from None
+            raise
+    if process.returncode:
+        last = "\n".join(said.splitlines()[-20:])
+        raise PeerError(f"{shown} failed:\n{last}")
 
 
 def package(name: str) -> Path:

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import re
+import time
 
 import pytest
 
@@ -57,6 +58,13 @@ def test_without_a_compiler_a_peer_says_so(monkeypatch):
 def test_a_tool_that_fails_is_quoted(tmp_path):
     with pytest.raises(PeerError, match=r"(?s)^sh -c echo why; exit 3 failed:\nwhy$"):
         toolchain.call(["sh", "-c", "echo why; exit 3"], tmp_path)
+
+
+def test_a_tool_that_does_not_end_is_given_up_with_all_that_it_started(tmp_path):
+    with pytest.raises(PeerError, match=r"^sh -c .* did not end within 0\.2 s$"):
+        toolchain.call(["sh", "-c", "(sleep 1; touch late) & wait"], tmp_path, patience=0.2)
+    time.sleep(1.2)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_steps_add_up():

