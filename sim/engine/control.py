@@ -202,7 +202,8 @@ class Control:
             yield "        done++;"
             # Nothing will change any more.
             asleep = " | ".join(self._awake(word) for word in words) or "0"
-            yield f"        if (!({asleep}) && !{messages} && !leave) done = cycles;"
+            yield f"        if (!({asleep}) && !{messages} && !leave)"
+            yield "            if (!reached(s, v, until, count)) done = cycles;"
         else:
             for value in (1, 0):
                 yield f"        poke(s, v, {number}, {value});"

@@ -225,3 +225,11 @@ def test_a_step_needs_exactly_one_clock(clocks):
     for run in (lambda: model.step(1), lambda: model.run_until([], 1)):
         with pytest.raises(ModelError, match=f"has {clocks} clocks from outside; step needs one"):
             run()
+
+
+def test_a_condition_that_comes_true_as_the_last_change_is_not_run_past():
+    done, m = Signal(), Module()
+    m.d.sync += done.eq(1)
+    program = compile(m)
+    model = Model(program, optimise=1)
+    assert model.run_until([model.until(program.slot(done), 1)], 1000) == 1
