@@ -10,9 +10,10 @@ from .toolchain import NATIVE, Steps, compile_library, package, run_yosys
 __all__ = ["build"]
 
 SCRIPT = (
-    f"read_rtlil board.il; hierarchy -top {TOP}; proc; flatten; "
-    "write_cxxrtl -O6 -g0 -header board.cc"
+    f"read_rtlil board.il; hierarchy -top {TOP}; proc; chformal -remove; opt -full; "
+    "opt_clean -purge; write_cxxrtl -noflatten -O6 -g0 -header board.cc"
 )
+"""A flattened board is one function, for which compilers take hours."""
 
 
 def build(exported: Exported, folder: Path, steps: Steps) -> Path:
@@ -25,5 +26,5 @@ def build(exported: Exported, folder: Path, steps: Steps) -> Path:
     with steps("c++"):
         return compile_library(
             [folder / "board.cc", NATIVE / "peer.cpp"], folder,
-            [f"-I{folder}", f"-I{NATIVE}", f"-I{runtime}", '-DPEER="cxxrtl.h"'],
+            ["-O1", f"-I{folder}", f"-I{NATIVE}", f"-I{runtime}", '-DPEER="cxxrtl.h"'],
         )  # fmt: skip

