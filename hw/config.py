@@ -19,8 +19,6 @@ ADDRESS_BITS = 40
 """Bits of a memory address."""
 HOST_BASE = 1 << 39
 """First address of host memory; device memory starts at 0."""
-MAX_ENGINES = 8
-"""Engines that a device can show as busy: copy channels, cores and control."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +41,12 @@ class NpuConfig:
     """Instructions that a kernel may have: the size of each of the two code banks."""
     streams: int = 8
     """Streams: submission queues, each in order."""
-    staging: int = 4
+    staging: int = 8
     """Submission-queue entries that are fetched ahead for each stream."""
     events: int = 64
     """Event slots."""
+    notifies: int = 16
+    """Counters of the notify unit."""
     contexts: int = 4
     """Contexts: sessions that are protected from each other."""
     windows: int = 8
@@ -73,6 +73,7 @@ class NpuConfig:
         "streams": (1, 32),
         "staging": (1, 16),
         "events": (2, 1024),
+        "notifies": (1, 64),
         "contexts": (1, 16),
         "windows": (1, 16),
         "copy_channels": (1, 4),
@@ -96,11 +97,6 @@ class NpuConfig:
             value = getattr(self, name)
             if value & (value - 1):
                 raise ConfigError(f"{name} is {value}; it must be a power of two")
-        if len(self.engines) > MAX_ENGINES:
-            raise ConfigError(
-                f"copy_channels + cores is {len(self.engines) - 1}; with the control engine there "
-                f"may be {MAX_ENGINES} engines, choose {MAX_ENGINES - 1} or less"
-            )
         if self.burst_bytes > 4096:
             raise ConfigError(
                 f"burst_beats is {self.burst_beats}; with {self.data_bytes} bytes a beat a burst "
@@ -136,6 +132,7 @@ class NpuConfig:
             *(f"copy{n}" for n in range(self.copy_channels)),
             *(f"core{n}" for n in range(self.cores)),
             "control",
+            "value",
         )
 
     @property
@@ -143,13 +140,13 @@ class NpuConfig:
         """Clients of the memory bus's read channels, in the order of their AXI ID."""
         copies = (f"copy{n}" for n in range(self.copy_channels))
         cores = (f"{part}{n}" for n in range(self.cores) for part in ("code", "load"))
-        return ("queue", *copies, *cores)
+        return ("queue", "value", *copies, *cores)
 
     @property
     def write_clients(self) -> tuple[str, ...]:
         """Clients of the memory bus's write channels, in the order of their AXI ID."""
         copies = (f"copy{n}" for n in range(self.copy_channels))
-        return ("completion", *copies, *(f"store{n}" for n in range(self.cores)))
+        return ("completion", "value", *copies, *(f"store{n}" for n in range(self.cores)))
 
     @property
     def id_bits(self) -> int:
@@ -176,7 +173,7 @@ class NpuConfig:
 PRESETS: dict[str, dict[str, int]] = {
     "tiny": dict(
         rows=4, columns=4, scratchpad_words=1024, accumulator_rows=128, instructions=256,
-        streams=4, staging=2, events=16, contexts=2, windows=4,
+        streams=4, staging=2, events=16, notifies=4, contexts=2, windows=4,
     ),
     "small": dict(rows=8, columns=8, scratchpad_words=8192, accumulator_rows=512),
     "base": dict(rows=16, columns=16, scratchpad_words=16384, accumulator_rows=1024),

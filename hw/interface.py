@@ -16,8 +16,9 @@ from .regs.descriptor import GENERATION_BITS, Completion, EventWord, Sqe
 from .regs.fault import FaultCause
 
 __all__ = [
-    "ArgumentPort", "BurstRequest", "CreditSignature", "DELTAS", "DISPATCHES", "EngineSignature",
-    "FaultEvent", "FaultSignature", "Head", "ReadPort", "Report", "Retirement", "Status", "Task",
+    "ArgumentPort", "BarrierSignature", "BurstRequest", "CreditSignature", "DELTAS", "DISPATCHES",
+    "EngineSignature", "FaultEvent", "FaultSignature", "Head", "NotifyChange", "NotifySignature",
+    "PollRequest", "PollSignature", "ReadPort", "Report", "Retirement", "Status", "Task",
     "WaiterSignature", "WritePort", "WriteResponse", "access_cause", "read_beat", "write_beat",
 ]  # fmt: skip
 
@@ -122,13 +123,17 @@ class WritePort(wiring.Signature):
 class Head(data.Struct):
     """The next task of a stream, fetched and checked. `cause` other than NONE: a bad one.
 
-    `slot` is its staging slot, which holds its argument block; `address` that of its entry.
+    `slot` is its staging slot, which holds its argument block: those of lists have the greatest
+    bit set. `address` is that of its entry. listed: it stands in the list of a CALL; the epoch has
+    been added. returned: a CALL whose list has ended: nothing is left but to retire it.
     """
 
     sqe: struct(Sqe)
     cause: 8
-    slot: 4
+    slot: 5
     address: ADDRESS_BITS
+    listed: 1
+    returned: 1
 
 
 class Task(data.Struct):
@@ -137,7 +142,7 @@ class Task(data.Struct):
     type: 8
     stream: 5
     context: 4
-    slot: 4
+    slot: 5
     option: 1
     overflow: 1
     payload: 192
@@ -208,7 +213,7 @@ class ArgumentPort(wiring.Signature):
     """Reads a 64-bit word of a staged argument block, seen from the core; data one cycle later."""
 
     def __init__(self):
-        super().__init__({"stream": Out(5), "slot": Out(4), "word": Out(4), "data": In(64)})
+        super().__init__({"stream": Out(5), "slot": Out(5), "word": Out(4), "data": In(64)})
 
 
 class WaiterSignature(wiring.Signature):
@@ -228,6 +233,70 @@ class WaiterSignature(wiring.Signature):
             "take": Out(1),
             "ready": In(1),
             "waiting": In(4),
+        })  # fmt: skip
+
+
+class NotifyChange(data.Struct):
+    """A NOTIFY that adds or sets: `operation` is a `NotifyOperation`."""
+
+    counter: 8
+    amount: 32
+    operation: 2
+
+
+class NotifySignature(wiring.Signature):
+    """One stream at the notify unit, seen from the scheduler.
+
+    valid, counter, amount: the stream's head waits for that counter to be at least that.
+    ready: valid and it is, combinational.
+    take: the head leaves in this cycle: the amount is subtracted.
+    """
+
+    def __init__(self):
+        super().__init__({
+            "valid": Out(1), "counter": Out(8), "amount": Out(32), "ready": In(1), "take": Out(1),
+        })  # fmt: skip
+
+
+class PollRequest(data.Struct):
+    """A value in memory to look at until it compares; fields as in `ValuePayload`."""
+
+    address: ADDRESS_BITS
+    context: 4
+    value: 64
+    mask: 32
+    operation: 2
+
+
+class PollSignature(wiring.Signature):
+    """One stream at the poller, seen from the scheduler.
+
+    valid, request: constant until `take`, or withdrawn by `valid` = 0 for at least a cycle.
+    met: it has compared. failed: it could not be read, `status` says why. Either stays until
+        `take` or `valid` = 0.
+    take: the head leaves in this cycle; the next request, if any, may show in the next.
+    """
+
+    def __init__(self):
+        super().__init__({
+            "valid": Out(1), "request": Out(PollRequest), "take": Out(1),
+            "met": In(1), "failed": In(1), "status": In(Status),
+        })  # fmt: skip
+
+
+class BarrierSignature(wiring.Signature):
+    """One stream at the barrier unit, seen from the scheduler.
+
+    valid, task_id: the stream's head is a BARRIER with that number. context: of the stream.
+    met: registered: no stream of the context has a task with a lesser number left.
+    pending: the ring has a task that has not retired. known: it is fetched, `oldest` is the number
+        of the oldest such; while a list runs that of its CALL.
+    """
+
+    def __init__(self):
+        super().__init__({
+            "valid": Out(1), "task_id": Out(64), "context": Out(4), "met": In(1),
+            "pending": Out(1), "known": Out(1), "oldest": Out(64),
         })  # fmt: skip
 
 
@@ -257,7 +326,7 @@ class Retirement(data.Struct):
     timestamp: 64
 
 
-DISPATCHES = 4
+DISPATCHES = 5
 """Tasks that the scheduler hands out in one cycle at most."""
 
 

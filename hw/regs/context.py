@@ -7,9 +7,10 @@ from .register import Access, Block, Register
 
 __all__ = [
     "CONTEXT", "CompletionBase", "CompletionCommand", "CompletionConfig", "CompletionHead",
-    "CompletionTail", "FaultAddress", "FaultClear", "FaultCount", "FaultInstructionHigh",
-    "FaultInstructionLow", "FaultPc", "FaultStartPc", "FaultState", "FaultStatus", "FaultTask",
-    "FaultTime", "InterruptEnable", "InterruptStatus", "WINDOW", "WindowBase", "WindowLimit",
+    "CompletionTail", "ContextCallbacks", "FaultAddress", "FaultClear", "FaultCount",
+    "FaultInstructionHigh", "FaultInstructionLow", "FaultPc", "FaultStartPc", "FaultState",
+    "FaultStatus", "FaultTask", "FaultTime", "InterruptEnable", "InterruptStatus", "WINDOW",
+    "WindowBase", "WindowLimit",
 ]  # fmt: skip
 
 RO, RW, WO, W1C = Access.RO, Access.RW, Access.WO, Access.W1C
@@ -63,7 +64,8 @@ class InterruptStatus(Register, offset=0x018, access=W1C):
     fault = Field(1, "A fault was captured or counted.")
     full = Field(1, "A task could start, but unread entries leave no room in the ring.")
     stopped = Field(1, "A stream has ended an abort.")
-    reserved = Reserved(28)
+    callback = Field(1, "A stream waits for a function of the host.")
+    reserved = Reserved(27)
 
 
 class InterruptEnable(Register, offset=0x01C, access=RW):
@@ -73,7 +75,8 @@ class InterruptEnable(Register, offset=0x01C, access=RW):
     fault = Field(1, "Fault.")
     full = Field(1, "Completion ring full.")
     stopped = Field(1, "Abort ended.")
-    reserved = Reserved(28)
+    callback = Field(1, "Function of the host awaited.")
+    reserved = Reserved(27)
 
 
 class FaultStatus(Register, offset=0x020, access=RO):
@@ -152,6 +155,12 @@ class FaultClear(Register, offset=0x064, access=WO):
     reserved = Reserved(31)
 
 
+class ContextCallbacks(Register, offset=0x068, access=RO):
+    """Streams of the context that wait for a function of the host."""
+
+    streams = Field(32, "One bit for each stream.")
+
+
 class WindowBase(Register, offset=0x000, access=RW, width=64, privileged=True):
     """Access window: first byte."""
 
@@ -174,7 +183,7 @@ CONTEXT = Block(
     (CompletionBase, CompletionConfig, CompletionCommand, CompletionHead, CompletionTail,
      InterruptStatus, InterruptEnable, FaultStatus, FaultCount, FaultTask, FaultTime,
      FaultAddress, FaultStartPc, FaultPc, FaultInstructionLow, FaultInstructionHigh, FaultState,
-     FaultClear),
+     FaultClear, ContextCallbacks),
     "One context: completions, interrupts and its first fault.", ("contexts",),
 )  # fmt: skip
 WINDOW = Block(

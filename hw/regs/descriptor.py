@@ -13,8 +13,9 @@ from .code import Code
 from .layout import Array, Field, Layout, Reserved
 
 __all__ = [
-    "Arguments", "CallPayload", "Completion", "CopyPayload", "EventWord", "FailureMode",
-    "KernelPayload", "Sqe", "TaskType", "TimedRecord", "ValuePayload", "seal",
+    "Arguments", "CallPayload", "Comparison", "Completion", "CopyPayload", "EventWord",
+    "FailureMode", "KernelPayload", "NotifyOperation", "NotifyPayload", "Sqe", "TaskType",
+    "TimedRecord", "ValuePayload", "seal",
 ]  # fmt: skip
 
 SLOT_BITS = 12
@@ -30,12 +31,29 @@ class TaskType(Code):
     MEMSET = 4, "Fill rows of bytes with src's low 8 bits."
     EVENT_RECORD = 5, "Record an event; with OPTION also write it and its time to memory."
     EVENT_WAIT = 6, "Wait for one to four events."
-    NOTIFY = 7, "Add to or set a counter of the event unit."
-    VALUE_WRITE = 8, "Write a value to memory."
+    NOTIFY = 7, "Add to, set or wait for a counter of the notify unit."
+    VALUE_WRITE = 8, "Write a value of 8 bytes to memory."
     VALUE_WAIT = 9, "Wait until a value in memory compares."
-    HOST_CALLBACK = 10, "Call a function of the host and wait for it."
-    BARRIER = 11, "Wait until every earlier task of the context has ended."
-    CALL = 12, "Run a list of entries in device memory."
+    HOST_CALLBACK = 10, "Wait until the host has called a function and says so."
+    BARRIER = 11, "Wait until each task of the context with a lesser task_id has ended."
+    CALL = 12, "Run a list of entries as if they stood in the ring; not inside a list."
+
+
+class NotifyOperation(Code):
+    """What a NOTIFY does with its counter."""
+
+    ADD = 0, "Add the amount, modulo 2^32."
+    SET = 1, "Become the amount."
+    WAIT = 2, "Wait until it is at least the amount, then subtract that."
+
+
+class Comparison(Code):
+    """When a VALUE_WAIT passes. With `v` what is in memory and `w` the value, both masked."""
+
+    NOT_LESS = 0, "v - w is not negative in two's complement: that goes on over a wrap."
+    EQUAL = 1, "v equals w."
+    AND = 2, "v & w is not 0."
+    NOR = 3, "A bit of the mask is 0 in v | w."
 
 
 class FailureMode(enum.IntEnum):
@@ -73,21 +91,33 @@ class CopyPayload(Layout):
 
 
 class ValuePayload(Layout):
-    """Payload of EVENT_RECORD with OPTION (address only), NOTIFY, VALUE_WRITE and VALUE_WAIT."""
+    """Payload of EVENT_RECORD with OPTION (address only), VALUE_WRITE and VALUE_WAIT."""
 
     address = Field(64, "Where; 8-byte aligned, for a timed record 16-byte aligned.")
-    value = Field(64, "What is written or compared.")
-    mask = Field(32, "Bits that are compared.")
-    operation = Field(32, "How it is compared.")
+    value = Field(64, "The 8 bytes that are written or compared.")
+    mask = Field(32, "VALUE_WAIT: bits of the low 4 bytes that count; 0: all 8 bytes count.")
+    operation = Field(32, "VALUE_WAIT: how it is compared.", enum=Comparison)
+
+
+class NotifyPayload(Layout):
+    """Payload of NOTIFY."""
+
+    counter = Field(64, "Counter of the notify unit.")
+    amount = Field(32, "What is added, set or waited for.")
+    reserved0 = Reserved(32)
+    operation = Field(32, "What is done.", enum=NotifyOperation)
+    reserved1 = Reserved(32)
 
 
 class CallPayload(Layout):
     """Payload of CALL."""
 
     list_address = Field(64, "First entry of the list, 64-byte aligned.")
-    entries = Field(32, "Entries in the list.")
+    entries = Field(32, "Entries in the list, at least 1.")
     epoch = Field(32, "Added to the generations of entries with RELATIVE.")
-    reserved = Reserved(64)
+    args_address = Field(
+        64, "Argument block of the first entry, 128-byte aligned; 0: none are fetched ahead."
+    )
 
 
 class Sqe(Layout):
@@ -102,15 +132,19 @@ class Sqe(Layout):
     record = Field(1, "The task records record_event when it ends well.")
     completion = Field(1, "Write a completion entry also when the task ends well.")
     counters = Field(1, "The completion entry carries the task's deltas of the eight counters.")
-    relative = Field(1, "In a CALL list: the epoch is added to generations.")
+    relative = Field(1, "In a CALL list: the epoch is added to all its generations.")
     option = Field(1, "KERNEL: discard prefetched code first. EVENT_RECORD: write it to memory.")
     reserved = Reserved(16)
-    timeout = Field(32, "Longest run in units of 1,024 cycles from dispatch; 0: no limit.")
+    timeout = Field(
+        32,
+        "Longest run in units of 1,024 cycles; 0: no limit. It counts from the dispatch, of "
+        "EVENT_WAIT, NOTIFY, VALUE_WAIT, HOST_CALLBACK and BARRIER from when they are next.",
+    )
     task_id = Field(64, "Number given by the runtime; reported back.")
     event_deps = Array(32, "Event words to wait for.", count=4)
     record_event = Field(32, "Event word to record.")
     crc = Field(32, "CRC-32 of the entry.")
-    payload = Field(192, "By type: a KernelPayload, CopyPayload, ValuePayload or CallPayload.")
+    payload = Field(192, "By type: a Kernel-, Copy-, Value-, Notify- or CallPayload.")
 
 
 class Arguments(Layout):

@@ -9,9 +9,9 @@ from .register import Access, Block, Register
 __all__ = [
     "ArraySize", "BusSize", "COUNTER", "Clock", "Cycle", "DEVICE", "EVENT", "EngineStatus",
     "EventRecord", "EventSelect", "EventTime", "EventValue", "Fingerprint", "IDENT", "Identity",
-    "InterruptContexts", "MemorySize", "PMU", "PmuCommand", "PmuControl", "PmuCycle",
-    "PmuSelect", "PmuValue", "ProtectionSize", "QueueSize", "VERSION_MAJOR", "VERSION_MINOR",
-    "Version", "Watchdog",
+    "InterruptContexts", "MemorySize", "NotifySelect", "NotifySet", "NotifyValue", "PMU",
+    "PmuCommand", "PmuControl", "PmuCycle", "PmuSelect", "PmuValue", "PollInterval",
+    "ProtectionSize", "QueueSize", "VERSION_MAJOR", "VERSION_MINOR", "Version", "Watchdog",
 ]  # fmt: skip
 
 CONST, RO, RW, WO = Access.CONST, Access.RO, Access.RW, Access.WO
@@ -73,12 +73,12 @@ class ProtectionSize(Register, offset=0x01C, access=CONST):
 
 
 class BusSize(Register, offset=0x020, access=CONST):
-    """Capability: memory bus and PMU."""
+    """Capability: memory bus, PMU and notify unit."""
 
     burst_beats = Field(8, "Greatest number of beats in a burst.")
     outstanding = Field(8, "Bursts in flight for each client.")
     counters = Field(8, "Programmable counters.")
-    reserved = Reserved(8)
+    notifies = Field(8, "Counters of the notify unit.")
 
 
 class Clock(Register, offset=0x024, access=CONST):
@@ -109,8 +109,16 @@ class InterruptContexts(Register, offset=0x034, access=RO):
 class EngineStatus(Register, offset=0x038, access=RO):
     """Which engines have a task."""
 
-    busy = Field(8, "One bit for each engine, copy channels first, then cores, then control.")
-    reserved = Reserved(24)
+    busy = Field(
+        16, "One bit for each engine: copy channels first, then cores, then control, then value."
+    )
+    reserved = Reserved(16)
+
+
+class PollInterval(Register, offset=0x03C, access=RW):
+    """How often a VALUE_WAIT looks."""
+
+    cycles = Field(32, "Cycles from one read of a value to the next, at least.", reset=64)
 
 
 class EventRecord(Register, offset=0x000, access=WO):
@@ -138,6 +146,25 @@ class EventTime(Register, offset=0x010, access=RO, width=64):
     """When the selected slot took that generation."""
 
     timestamp = Field(64, "Cycle.")
+
+
+class NotifySelect(Register, offset=0x018, access=RW):
+    """Which counter NotifyValue shows and NotifySet sets."""
+
+    counter = Field(8, "Counter; SLVERR if the device does not have it.", below="notifies")
+    reserved = Reserved(24)
+
+
+class NotifyValue(Register, offset=0x01C, access=RO):
+    """The selected counter."""
+
+    value = Field(32, "Value.")
+
+
+class NotifySet(Register, offset=0x020, access=WO):
+    """Sets the selected counter."""
+
+    value = Field(32, "Value.")
 
 
 class PmuControl(Register, offset=0x000, access=RW):
@@ -178,12 +205,13 @@ class PmuValue(Register, offset=0x008, access=RO, width=64):
 DEVICE = Block(
     "device", 0x0000, 0x100,
     (Identity, Version, Fingerprint, ArraySize, MemorySize, QueueSize, ProtectionSize, BusSize,
-     Clock, Cycle, Watchdog, InterruptContexts, EngineStatus),
+     Clock, Cycle, Watchdog, InterruptContexts, EngineStatus, PollInterval),
     "Identity, capabilities and what concerns the whole device.",
 )  # fmt: skip
 EVENT = Block(
-    "event", 0x0100, 0x100, (EventRecord, EventSelect, EventValue, EventTime),
-    "The event unit, by register.",
+    "event", 0x0100, 0x100,
+    (EventRecord, EventSelect, EventValue, EventTime, NotifySelect, NotifyValue, NotifySet),
+    "The event unit and the notify unit, by register.",
 )  # fmt: skip
 PMU = Block(
     "pmu", 0x0200, 0x100, (PmuControl, PmuCommand, PmuCycle), "Performance counters.",

@@ -27,6 +27,7 @@ class FaultCause(Code):
     EVENT_MISUSE = 14, "An event word names a slot that the device does not have."
     ARITHMETIC_OVERFLOW = 15, "An int32 sum overflowed in a stream that reports it."
     ABORTED = 16, "The task was stopped by an abort; not a fault of its own."
+    HOST_CALLBACK = 17, "The function of the host failed."
 
 
 class FaultUnit(Code):

@@ -8,8 +8,9 @@ from .layout import Field, Reserved
 from .register import Access, Block, Register
 
 __all__ = [
-    "ArgsBase", "Doorbell", "Head", "RING_SIZES", "RingBase", "STREAM", "StreamCommand",
-    "StreamConfig", "StreamState", "StreamStatus", "StreamTask", "StreamWait", "Tail",
+    "ArgsBase", "CallbackReturn", "Doorbell", "Head", "RING_SIZES", "RingBase", "STREAM",
+    "StreamCommand", "StreamConfig", "StreamEntry", "StreamState", "StreamStatus", "StreamTask",
+    "StreamWait", "Tail", "Wait",
 ]  # fmt: skip
 
 RO, RW, WO = Access.RO, Access.RW, Access.WO
@@ -25,6 +26,17 @@ class StreamState(Code):
     ACTIVE = 1, "Runs what its ring holds."
     STOPPED = 2, "Stopped by a fault; nothing more is started until ABORT and START."
     ABORTING = 3, "An abort is under way: the running task is stopped and bursts drain."
+
+
+class Wait(Code):
+    """What the next task of a stream waits for."""
+
+    NONE = 0, "Nothing, or there is no task."
+    EVENT = 1, "Events; StreamWait has the first of them."
+    NOTIFY = 2, "A counter of the notify unit."
+    VALUE = 3, "A value in memory."
+    CALLBACK = 4, "A function of the host; CallbackReturn ends it."
+    BARRIER = 5, "Tasks of other streams."
 
 
 class RingBase(Register, offset=0x000, access=RW, width=64):
@@ -92,9 +104,10 @@ class StreamStatus(Register, offset=0x024, access=RO):
     state = Field(3, "State.", enum=StreamState)
     running = Field(1, "A task of it runs on an engine.")
     staged = Field(1, "Its next task is fetched and decoded.")
-    reserved0 = Reserved(3)
+    called = Field(1, "It runs the list of a CALL.")
+    reserved0 = Reserved(2)
     waiting = Field(4, "Which of the next task's event_deps are not recorded yet.")
-    reserved1 = Reserved(4)
+    wait = Field(4, "What the next task waits for.", enum=Wait)
     engine = Field(8, "Engine of the running task.")
     cause = Field(8, "FaultCause that stopped it, or for which START was refused.")
 
@@ -112,9 +125,25 @@ class StreamWait(Register, offset=0x030, access=RO):
     generation = Field(20, "Generation.")
 
 
+class CallbackReturn(Register, offset=0x034, access=WO):
+    """The host has called the function that the stream waits for.
+
+    Ignored unless the stream waits for one, with that number.
+    """
+
+    task = Field(31, "Low bits of the HOST_CALLBACK's task_id.")
+    failed = Field(1, "The function failed: so does the task, with cause HOST_CALLBACK.")
+
+
+class StreamEntry(Register, offset=0x038, access=RO):
+    """How far the list of a CALL has come."""
+
+    entry = Field(32, "Entries of it that have retired; 0 when none runs.")
+
+
 STREAM = Block(
     "stream", 0x4000, 0x100,
     (RingBase, ArgsBase, StreamConfig, StreamCommand, Doorbell, Tail, Head, StreamStatus,
-     StreamTask, StreamWait),
+     StreamTask, StreamWait, CallbackReturn, StreamEntry),
     "One stream.", ("streams",),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from hw.regs.descriptor import (
     CopyPayload,
     EventWord,
     KernelPayload,
+    NotifyPayload,
     Sqe,
     TaskType,
     TimedRecord,
@@ -38,7 +39,11 @@ PLACES = {
         "address": (0, 64), "value": (64, 64), "mask": (128, 32), "operation": (160, 32),
     }),
     CallPayload: (24, {
-        "list_address": (0, 64), "entries": (64, 32), "epoch": (96, 32), "reserved": (128, 64),
+        "list_address": (0, 64), "entries": (64, 32), "epoch": (96, 32), "args_address": (128, 64),
+    }),
+    NotifyPayload: (24, {
+        "counter": (0, 64), "amount": (64, 32), "reserved0": (96, 32), "operation": (128, 32),
+        "reserved1": (160, 32),
     }),
     EventWord: (4, {"slot": (0, 12), "generation": (12, 20)}),
     Arguments: (128, {"inputs": (0, 512), "outputs": (512, 256), "scalars": (768, 256)}),
@@ -95,7 +100,7 @@ def test_cleared_memory_is_neither_a_task_nor_an_instruction():
     assert 0 not in set(Opcode)
 
 
-@pytest.mark.parametrize("payload", [KernelPayload, CopyPayload, ValuePayload, CallPayload])
+@pytest.mark.parametrize("payload", [KernelPayload, CopyPayload, ValuePayload, NotifyPayload, CallPayload])
 def test_payloads_fill_the_entry(payload):
     assert payload.WIDTH == Sqe.payload.width
 
