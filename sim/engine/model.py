@@ -166,7 +166,10 @@ class Model:
         return value
 
     def set(self, slot: Slot, value: int) -> None:
-        """Sets an input, or registers. ModelError: the design drives it with logic."""
+        """Sets an input, or registers. ModelError: the design drives it with logic.
+
+        A signal that is nothing but bits of inputs and registers, under another name, sets those.
+        """
         self.check_settable(slot)
         for piece in slot.pieces:
             place = piece.place

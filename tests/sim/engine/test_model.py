@@ -199,6 +199,13 @@ def test_a_row_that_is_written_is_read_after_it_settles(bench):
     assert bench.get(bench.data) == bench.model.read_memory(info, 9) == 0x2345
 
 
+def test_another_name_for_bits_of_a_register_sets_them(bench):
+    bench.set(bench.count, 0x123)
+    bench.set(bench.low, 9)
+    bench.model.settle()
+    assert bench.get(bench.count) == 0x129
+
+
 def test_logic_cannot_be_set(bench):
     with pytest.raises(ModelError, match="driven by combinational logic cannot be set"):
         bench.set(bench.data, 1)
