@@ -131,6 +131,7 @@ FAULT_CODES: dict[int, int] = {
     FaultCause.EVENT_MISUSE: 507001,
     FaultCause.ARITHMETIC_OVERFLOW: 207003,
     FaultCause.ABORTED: 107022,
+    FaultCause.HOST_CALLBACK: 507000,
 }
 """ACL number of each fault cause; of an unknown one it is 507000, internal error."""
 

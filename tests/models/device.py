@@ -1,8 +1,9 @@
 """Functional golden model of the whole device: a `Transport` in plain Python.
 
-It does what the registers, submission queues, events, guard windows, completions and faults
-promise, but not when: an access takes `ACCESS_CYCLES`, a task as long as its beats. Kernels are
-run by a function that the test gives.
+It does what the registers, submission queues, lists, events, counters, guard windows, completions
+and faults promise, but not when: an access takes `ACCESS_CYCLES`, a task as long as its beats,
+and a VALUE_WAIT looks whenever something happens. Kernels are run by a function that the test
+gives.
 """
 
 from collections import Counter
@@ -18,6 +19,7 @@ from hw.regs.registers import (
     PMU,
     REGISTER_MAP,
     STREAM,
+    CallbackReturn,
     CompletionCommand,
     CompletionHead,
     Doorbell,
@@ -26,14 +28,16 @@ from hw.regs.registers import (
     FaultClear,
     InterruptEnable,
     InterruptStatus,
+    NotifySelect,
+    NotifySet,
     StreamCommand,
+    Wait,
 )
 from rt.transport import Read, Reason, Stop, TransportError
 from tests.models.memory import Memory
 from tests.models.tasks import Tasks
 
 ACCESS_CYCLES = 4
-NEVER = 1 << 62
 
 
 class ModelDevice:
@@ -88,16 +92,15 @@ class ModelDevice:
         return values
 
     def run_until(self, *, interrupt, cycle):
-        limit = NEVER if cycle is None else cycle
         while not (interrupt and self.irq):
             self.tasks.dispatch()
-            following = min((task.end for task in self.tasks.running()), default=NEVER)
-            if min(following, limit) == NEVER:
+            following = self.tasks.following()
+            if following is None and cycle is None:
                 raise AssertionError("nothing will ever happen: this wait would last for ever")
-            if following > limit:
-                self.tasks.advance(max(limit, self.tasks.cycle))
+            if following is None or (cycle is not None and following > cycle):
+                self.tasks.advance(cycle)
                 break
-            self.tasks.advance(max(following, self.tasks.cycle))
+            self.tasks.advance(following)
         return Stop(Reason.INTERRUPT if interrupt and self.irq else Reason.CYCLE, self.tasks.cycle)
 
     def now(self):
@@ -145,31 +148,34 @@ class ModelDevice:
             context = self.tasks.contexts[index]
             fault = context.fault.get(register, {})
             more = {"CompletionTail": dict(tail=context.tail % (1 << 32)),
-                    "FaultCount": dict(count=context.count)}  # fmt: skip
+                    "FaultCount": dict(count=context.count),
+                    "ContextCallbacks": dict(streams=self.tasks.callbacks(index))}  # fmt: skip
             return more.get(register.__name__, fault)
-        generation, time = self.tasks.events[self.get(EventSelect).slot % self.config.events]
+        generation, time = self.tasks.waits.events[self.get(EventSelect).slot % self.config.events]
         return {
             "Cycle": dict(cycle=self.tasks.cycle),
             "InterruptContexts": dict(contexts=self._pending()),
             "EngineStatus": dict(busy=sum(1 << task.engine for task in self.tasks.running())),
             "EventValue": dict(generation=generation),
             "EventTime": dict(timestamp=time),
+            "NotifyValue": dict(value=self.tasks.waits.notifies[self.get(NotifySelect).counter]),
         }.get(register.__name__, {})
 
     def _stream_state(self, register, stream):
-        sqe = stream.running.sqe if stream.running else self.tasks.peek(stream)
-        missing = [] if stream.running or sqe is None else self.tasks.missing(sqe)
-        words = {i: word for i, word in missing}
+        sqe, wait = self.tasks.next(stream)
+        missing = dict(self.tasks.waits.missing(sqe)) if wait is Wait.EVENT else {}
         return {
             "Tail": dict(tail=stream.tail),
             "Head": dict(head=stream.head),
             "StreamStatus": dict(
                 state=stream.state, running=int(stream.running is not None),
-                staged=int(sqe is not None), waiting=sum(1 << i for i in words),
+                staged=int(sqe is not None), called=int(stream.lists),
+                waiting=sum(1 << i for i in missing), wait=wait,
                 engine=stream.running.engine if stream.running else 0, cause=stream.cause,
             ),
             "StreamTask": dict(task_id=sqe.task_id if sqe else 0),
-            "StreamWait": next(iter(words.values())).as_dict() if words else {},
+            "StreamWait": next(iter(missing.values())).as_dict() if missing else {},
+            "StreamEntry": dict(entry=stream.call.entry if stream.lists else 0),
         }[register.__name__]  # fmt: skip
 
     def _write(self, register, index, word, value):
@@ -194,6 +200,10 @@ class ModelDevice:
         match order:
             case EventRecord():
                 self.tasks.record(order.slot, order.generation)
+            case NotifySet():
+                self.tasks.waits.notifies[self.get(NotifySelect).counter] = order.value
+            case CallbackReturn():
+                self.tasks.waits.returned(self.tasks.streams[index], order)
             case StreamCommand():
                 self.tasks.command(self.tasks.streams[index], order)
             case Doorbell():

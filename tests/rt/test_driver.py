@@ -85,7 +85,7 @@ def test_interrupts_are_told_by_cause_and_cleared():
     causes = driver.interrupts()
     assert list(causes) == [1]
     assert causes[1].as_dict() | dict(reserved=0) == dict(
-        completion=0, fault=0, full=0, stopped=1, reserved=0
+        completion=0, fault=0, full=0, stopped=1, callback=0, reserved=0
     )
     assert not model.irq
 
@@ -137,5 +137,7 @@ def test_a_new_driver_ends_completions_interrupts_and_windows_of_another():
 
 def test_engines_have_names():
     driver = Driver(ModelDevice(NpuConfig.preset("tiny")))
-    names = [driver.engine_name(number) for number in (0, 1, 2, 3, 0xFE, 0xFF, 9)]
-    assert names == ["copy0", "copy1", "core0", "control", "queue", "completion", "engine 9"]
+    names = [driver.engine_name(number) for number in (0, 1, 2, 3, 4, 0xFE, 0xFF, 9)]
+    assert names == [
+        "copy0", "copy1", "core0", "control", "value", "queue", "completion", "engine 9"
+    ]

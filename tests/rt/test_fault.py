@@ -165,7 +165,7 @@ def test_bus_errors(session, cause):
 @pytest.mark.parametrize(
     ("fields", "cause"),
     [
-        (dict(type=TaskType.BARRIER), FaultCause.UNSUPPORTED),
+        (dict(type=TaskType.BARRIER, payload=1), FaultCause.ILLEGAL_DESCRIPTOR),
         (dict(type=TaskType.NOP, payload=1), FaultCause.ILLEGAL_DESCRIPTOR),
         (dict(type=TaskType.NOP, record=1, record_event=4000), FaultCause.EVENT_MISUSE),
     ],
