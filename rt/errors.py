@@ -12,10 +12,10 @@ from hw.regs.errors import ConfigError, EncodingError, NpuError
 from hw.regs.fault import FaultCause
 
 __all__ = [
-    "AclError", "ConfigError", "DeviceFault", "EncodingError", "FaultRecord",
+    "AclError", "ConfigError", "DeadlockError", "DeviceFault", "EncodingError", "FaultRecord",
     "IncompatibleDevice", "InvalidHandle", "InvalidParameter", "KernelError", "MemoryExhausted",
-    "NoContext", "NoEvent", "NoStream", "NoTimestamp", "NpuError", "StreamAborted",
-    "TransportError", "Unsupported", "WaitTimeout", "WrongContext",
+    "NoContext", "NoEvent", "NoStream", "NoTimestamp", "NpuError", "ReentryError",
+    "StreamAborted", "TransportError", "Unsupported", "WaitTimeout", "WrongContext",
 ]  # fmt: skip
 
 
@@ -39,6 +39,12 @@ class AclError(NpuError):
 
 class InvalidParameter(AclError, ValueError):
     """A value that the call cannot take."""
+
+    code = 107000
+
+
+class ReentryError(AclError):
+    """A function that the device called uses the runtime."""
 
     code = 107000
 
@@ -112,6 +118,10 @@ class WaitTimeout(AclError, TimeoutError):
     def __init__(self, message: str, code: int = STREAM) -> None:
         super().__init__(message)
         self.code = code
+
+
+class DeadlockError(WaitTimeout):
+    """What a wait waits for can never happen. The message names who waits for whom."""
 
 
 FAULT_CODES: dict[int, int] = {
