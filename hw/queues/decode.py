@@ -5,53 +5,59 @@ from amaranth.lib import data
 
 from ..config import ADDRESS_BITS
 from ..layout import struct
-from ..regs.descriptor import CopyPayload, EventWord, KernelPayload, TaskType, ValuePayload
+from ..regs.descriptor import (
+    CallPayload,
+    Comparison,
+    CopyPayload,
+    EventWord,
+    KernelPayload,
+    NotifyOperation,
+    NotifyPayload,
+    TaskType,
+    ValuePayload,
+)
 from ..regs.fault import FaultCause
 
-__all__ = ["IMPLEMENTED", "check"]
+__all__ = ["check"]
 
-IMPLEMENTED = frozenset({
-    TaskType.NOP, TaskType.KERNEL, TaskType.MEMCPY, TaskType.MEMSET, TaskType.EVENT_RECORD,
-    TaskType.EVENT_WAIT,
-})  # fmt: skip
-"""Types that this device runs; the other defined ones are UNSUPPORTED."""
+ENTRY_BITS, BLOCK_BITS = 6, 7
+"""log2 of the bytes of an entry and of an argument block, to which lists are aligned."""
 
 
-def check(sqe, config):
-    """The FaultCause of an entry that stands in a ring, its checksum left aside.
+def check(sqe, config, listed):
+    """The FaultCause of an entry, its checksum left aside.
 
-    What is said first counts: an unknown type is ILLEGAL_DESCRIPTOR, a type outside
-    `IMPLEMENTED` UNSUPPORTED, any other broken rule ILLEGAL_DESCRIPTOR, and an event slot that
-    the device does not have EVENT_MISUSE.
+    What is said first counts: an unknown type and any other broken rule are ILLEGAL_DESCRIPTOR,
+    an event slot or a notify counter that the device does not have EVENT_MISUSE.
 
     Parameters
     ----------
     sqe: view of a `struct(Sqe)`.
     config: sizes of the device.
+    listed: it stands in the list of a CALL, not in a ring: it may be relative, but no CALL.
     """
     is_type = {kind: sqe.type == kind for kind in TaskType}
-    known = Cat(is_type.values()).any()
-    implemented = Cat(is_type[kind] for kind in IMPLEMENTED).any()
     illegal = Cat(
-        _common_faults(sqe, is_type),
+        ~Cat(is_type.values()).any(),
+        _common_faults(sqe, is_type, listed),
         (is_type[kind] & fault for kind, fault in _payload_faults(sqe).items()),
     ).any()
+    notify = data.View(struct(NotifyPayload), sqe.payload)
     misuse = Cat(
         *((i < sqe.dependencies) & _no_slot(word, config) for i, word in enumerate(sqe.event_deps)),
         sqe.record & _no_slot(sqe.record_event, config),
+        is_type[TaskType.NOTIFY] & (notify.counter >= config.notifies),
     ).any()
     return Mux(
-        ~known, FaultCause.ILLEGAL_DESCRIPTOR, Mux(
-        ~implemented, FaultCause.UNSUPPORTED, Mux(
         illegal, FaultCause.ILLEGAL_DESCRIPTOR, Mux(
-        misuse, FaultCause.EVENT_MISUSE, FaultCause.NONE))))  # fmt: skip
+        misuse, FaultCause.EVENT_MISUSE, FaultCause.NONE))  # fmt: skip
 
 
 def _no_slot(word, config):
     return data.View(struct(EventWord), word).slot >= config.events
 
 
-def _common_faults(sqe, is_type):
+def _common_faults(sqe, is_type, listed):
     takes_option = is_type[TaskType.KERNEL] | is_type[TaskType.EVENT_RECORD]
     return Cat(
         sqe.reserved != 0,
@@ -59,7 +65,8 @@ def _common_faults(sqe, is_type):
         *((i >= sqe.dependencies) & (word != 0) for i, word in enumerate(sqe.event_deps)),
         ~sqe.record & (sqe.record_event != 0),
         ~sqe.completion & sqe.counters,
-        sqe.relative,  # only entries of a CALL list are relative
+        sqe.relative & ~listed,
+        is_type[TaskType.CALL] & listed,
         ~takes_option & sqe.option,
         is_type[TaskType.EVENT_RECORD] & ~sqe.record,
         is_type[TaskType.EVENT_WAIT] & (sqe.dependencies == 0),
@@ -70,11 +77,14 @@ def _payload_faults(sqe):
     kernel = data.View(struct(KernelPayload), sqe.payload)
     copy = data.View(struct(CopyPayload), sqe.payload)
     value = data.View(struct(ValuePayload), sqe.payload)
+    notify = data.View(struct(NotifyPayload), sqe.payload)
+    call = data.View(struct(CallPayload), sqe.payload)
     not_empty = sqe.payload != 0
     no_bytes = (copy.row_bytes == 0) | (copy.rows == 0)
     untimed = Cat(
         value.address[:4], value.address[ADDRESS_BITS:], value.value, value.mask, value.operation
     ).any()
+    no_value = Cat(value.address[:3], value.address[ADDRESS_BITS:]).any()
     return {
         TaskType.NOP: not_empty,
         TaskType.EVENT_WAIT: not_empty,
@@ -88,6 +98,26 @@ def _payload_faults(sqe):
             kernel.block_dim != 1,
             kernel.reserved != 0,
         ).any(),
+        TaskType.NOTIFY: Cat(
+            notify.reserved0, notify.reserved1, notify.operation > max(NotifyOperation)
+        ).any(),
+        TaskType.VALUE_WRITE: Cat(no_value, value.mask, value.operation).any(),
+        TaskType.VALUE_WAIT: no_value | (value.operation > max(Comparison)),
+        TaskType.HOST_CALLBACK: not_empty,
+        TaskType.BARRIER: not_empty,
+        TaskType.CALL: Cat(
+            call.entries == 0,
+            _outside(call.list_address, call.entries, ENTRY_BITS),
+            (call.args_address != 0) & _outside(call.args_address, call.entries, BLOCK_BITS),
+        ).any(),
         TaskType.MEMCPY: no_bytes,
         TaskType.MEMSET: no_bytes | copy.source[8:].any() | (copy.source_pitch != 0),
     }
+
+
+def _outside(address, count, size_bits):
+    """`count` items do not all lie below 2^40, aligned to their size of `1 << size_bits` bytes."""
+    first = address[size_bits:ADDRESS_BITS]
+    return Cat(
+        address[:size_bits], address[ADDRESS_BITS:], first + count > 1 << ADDRESS_BITS - size_bits
+    ).any()

@@ -1,4 +1,4 @@
-"""One submission queue: its indices, and the entries that were fetched ahead."""
+"""The entries of one ring or list that were fetched ahead."""
 
 from amaranth import Cat, Module, Signal
 from amaranth.lib import data, memory, stream, wiring
@@ -11,10 +11,18 @@ from ..regs.descriptor import Arguments, Sqe
 from ..regs.fault import FaultCause
 from ..regs.registers import Doorbell
 
-__all__ = ["EntrySource", "FetchSignature", "RingSignature", "Staging", "Verdict"]
+__all__ = [
+    "EntrySource", "FetchSignature", "RingSignature", "Staging", "Verdict", "is_listed",
+]  # fmt: skip
 
 SQE_BITS = Sqe.WIDTH
 INDEX_BITS = Doorbell.tail.width
+LISTED_BIT = 4
+
+
+def is_listed(slot):
+    """Whether a staging slot is one of those of lists."""
+    return slot[LISTED_BIT]
 
 
 class RingSignature(wiring.Signature):
@@ -29,9 +37,11 @@ class RingSignature(wiring.Signature):
     start: pulse while not active, with nothing in flight: all indices become 0.
     flush: held until `flushed`: what is staged is dropped, answers of the bus are swallowed, head
         becomes tail. A head that was offered is withdrawn.
-    tail: last doorbell that was accepted. head: oldest task that has not ended.
+    enter: pulse while the head is a good CALL that has not returned: its list is run.
+    tail: last doorbell that was accepted. head: oldest task of the ring that has not ended.
     empty: head is tail: nothing pending, staged or running.
     flushed: empty, and no read in flight.
+    called: a list runs. entry: entries of it that have retired, 0 when none runs.
     """
 
     def __init__(self):
@@ -39,15 +49,16 @@ class RingSignature(wiring.Signature):
             "base": Out(ADDRESS_BITS), "args_base": Out(ADDRESS_BITS),
             "size": Out(4), "context": Out(4),
             "doorbell": Out(INDEX_BITS), "rung": Out(1),
-            "active": Out(1), "start": Out(1), "flush": Out(1),
+            "active": Out(1), "start": Out(1), "flush": Out(1), "enter": Out(1),
             "tail": In(INDEX_BITS), "head": In(INDEX_BITS), "empty": In(1), "flushed": In(1),
+            "called": In(1), "entry": In(INDEX_BITS),
         })  # fmt: skip
 
 
 class EntrySource(data.Struct):
-    """Where the next entry of a ring and its argument block lie, and where they are put."""
+    """Where the next entry and its argument block lie, and where they are put."""
 
-    slot: 4
+    slot: 5
     address: ADDRESS_BITS
     args_address: ADDRESS_BITS
     prefetch: 1
@@ -69,7 +80,7 @@ class Verdict(data.Struct):
     settled: a read that was asked for has its answer, and no other follows from it.
     """
 
-    slot: 4
+    slot: 5
     decoded: 1
     complete: 1
     settled: 1
@@ -79,103 +90,100 @@ class Verdict(data.Struct):
 
 
 class Staging(wiring.Component):
-    """The queue of one stream: `NpuConfig.staging` slots, each taken from the grant of its fetch
-    until its task retires.
+    """`NpuConfig.staging` slots, each taken from the grant of its fetch until its task retires.
 
-    A doorbell in cycle t shows in `tail` and at `fetch` in t + 1. A complete verdict in t is the
-    valid head in t + 1 if it is the stream's next. When a head is taken, the next one is valid in
-    the next cycle if it is complete.
+    What `tail` announces in cycle t shows at `fetch` in t; after a `start` in t, in t + 1. A
+    complete verdict in t is the valid head in t + 1 if it is the next. When a head is taken, the
+    next one is valid in the next cycle if it is complete.
 
     Parameters
     ----------
     config: sizes.
+    listed: the slots are those of lists.
 
     Members
     -------
-    ring: see `RingSignature`.
-    overrun: pulses in the cycle of a doorbell that announces more than the ring holds, or less
-        than was announced before; it is ignored.
+    base, args_base: first entry and first argument block, the low 6 and 7 bits taken as 0; with an
+        args_base of 0, no block is fetched ahead. They count as they are at `start`.
+    wrap: index bits that count for the place of an entry: the rest are turns of a ring.
+    context: whose windows its reads are checked against. Constant, like `wrap`, from the cycle
+        after `start` until the flush has ended.
+    start: pulse: all indices become 0. Reads of retired tasks may be in flight.
+    active: entries are fetched.
+    flush: see `RingSignature`.
+    tail: index behind the last entry. head: of the oldest task that has not retired.
+    empty: head is tail.
+    settled: no read is in flight.
     fetch: the next entry to fetch.
     verdict, judged: what has become of a fetch, valid while `judged`.
-    head: the next task.
+    tasks: the next task.
     retire: the oldest task that was taken has ended.
     """
 
-    def __init__(self, config):
+    def __init__(self, config, *, listed=False):
         self.config = config
+        self.listed = listed
         super().__init__({
-            "ring": In(RingSignature()),
-            "overrun": Out(1),
+            "base": In(ADDRESS_BITS), "args_base": In(ADDRESS_BITS), "wrap": In(INDEX_BITS),
+            "context": In(4), "start": In(1), "active": In(1), "flush": In(1),
+            "tail": In(INDEX_BITS), "head": Out(INDEX_BITS), "empty": Out(1), "settled": Out(1),
             "fetch": Out(FetchSignature()),
             "verdict": In(Verdict),
             "judged": In(1),
-            "head": Out(stream.Signature(Head)),
+            "tasks": Out(stream.Signature(Head)),
             "retire": In(1),
         })  # fmt: skip
 
     def elaborate(self, platform):
         m = Module()
-        ring = self.ring
         slot_bits = (self.config.staging - 1).bit_length()
-        tail, head = Signal(INDEX_BITS), Signal(INDEX_BITS)
         fetched, taken = Signal(INDEX_BITS), Signal(INDEX_BITS)
         # An entry leaves at most three reads behind in a slot: its predecessor's arguments too.
         asked, answered = Signal(slot_bits + 2), Signal(slot_bits + 2)
 
         m.d.comb += [
-            ring.tail.eq(tail),
-            ring.head.eq(head),
-            ring.empty.eq(head == tail),
-            ring.flushed.eq(ring.empty & (asked == answered)),
+            self.empty.eq(self.head == self.tail),
+            self.settled.eq(asked == answered),
         ]
-        self._fetches(m, tail, head, fetched, asked)
-        self._head(m, taken, slot_bits)
+        self._fetches(m, fetched, asked, slot_bits)
+        self._tasks(m, taken, slot_bits)
         with m.If(self.judged & self.verdict.settled):
             m.d.sync += answered.eq(answered + 1)
-        with m.If(self.retire & ~ring.empty):
-            m.d.sync += head.eq(head + 1)
-        with m.If(ring.flush):
-            m.d.sync += [head.eq(tail), fetched.eq(tail), taken.eq(tail)]
-        with m.If(ring.start):
-            m.d.sync += [tail.eq(0), head.eq(0), fetched.eq(0), taken.eq(0)]
+        with m.If(self.retire & ~self.empty):
+            m.d.sync += self.head.eq(self.head + 1)
+        with m.If(self.flush):
+            m.d.sync += [self.head.eq(self.tail), fetched.eq(self.tail), taken.eq(self.tail)]
+        with m.If(self.start):
+            m.d.sync += [self.head.eq(0), fetched.eq(0), taken.eq(0)]
         return m
 
-    def _fetches(self, m, tail, head, fetched, asked):
-        ring, fetch = self.ring, self.fetch
+    def _fetches(self, m, fetched, asked, slot_bits):
+        fetch, source = self.fetch, self.fetch.source
         base, args_base = Signal(ADDRESS_BITS - 6), Signal(ADDRESS_BITS - 7)
-        ahead = Signal(INDEX_BITS)
-        pending = Signal(INDEX_BITS)
-        in_range = Signal()
-        place = Signal(15)
+        place = Signal(INDEX_BITS)
         m.d.comb += [
-            ahead.eq(ring.doorbell - head),
-            pending.eq(tail - head),
-            in_range.eq((ahead <= (1 << ring.size)) & (ahead >= pending)),
-            self.overrun.eq(ring.rung & ring.active & ~in_range),
-            place.eq(fetched & ((1 << ring.size) - 1)),
+            place.eq(fetched & self.wrap),
             fetch.valid.eq(
-                ring.active
-                & ~ring.flush
-                & (fetched != tail)
-                & ((fetched - head)[:5] != self.config.staging)
+                self.active
+                & ~self.flush
+                & (fetched != self.tail)
+                & ((fetched - self.head)[:5] != self.config.staging)
             ),
-            fetch.source.slot.eq(fetched[: (self.config.staging - 1).bit_length()]),
-            fetch.source.address.eq((base + place) << 6),
-            fetch.source.args_address.eq((args_base + place) << 7),
-            fetch.source.prefetch.eq(args_base != 0),
-            fetch.source.context.eq(ring.context),
+            source.slot.eq(fetched[:slot_bits] | self.listed << LISTED_BIT),
+            source.address.eq((base + place) << 6),
+            source.args_address.eq((args_base + place) << 7),
+            source.prefetch.eq(args_base != 0),
+            source.context.eq(self.context),
         ]
         assert Sqe.BYTES == 1 << 6
         assert Arguments.BYTES == 1 << 7
-        with m.If(ring.start):
-            m.d.sync += [base.eq(ring.base[6:]), args_base.eq(ring.args_base[7:])]
-        with m.If(ring.rung & ring.active & in_range):
-            m.d.sync += tail.eq(ring.doorbell)
+        with m.If(self.start):
+            m.d.sync += [base.eq(self.base[6:]), args_base.eq(self.args_base[7:])]
         with m.If(fetch.valid & fetch.ready):
-            m.d.sync += [fetched.eq(fetched + 1), asked.eq(asked + 1 + fetch.source.prefetch)]
+            m.d.sync += [fetched.eq(fetched + 1), asked.eq(asked + 1 + source.prefetch)]
 
-    def _head(self, m, taken, slot_bits):
-        staging, verdict = self.config.staging, self.verdict
+    def _tasks(self, m, taken, slot_bits):
+        staging, verdict, tasks = self.config.staging, self.verdict, self.tasks
         m.submodules.entries = entries = memory.Memory(
             shape=SQE_BITS + ADDRESS_BITS + 8, depth=staging, init=[]
         )
@@ -202,23 +210,24 @@ class Staging(wiring.Component):
             next_slot.eq(taken),
             arriving.eq(done << verdict.slot[:slot_bits]),
             load.eq(
-                (~self.head.valid | self.head.ready)
+                (~tasks.valid | tasks.ready)
                 & (complete | arriving).bit_select(next_slot, 1)
-                & ~self.ring.flush
+                & ~self.flush
             ),
             served.eq(load << next_slot),
             read.addr.eq(next_slot),
             read.en.eq(load),
         ]
-        shown = Signal(4)
+        shown = Signal(LISTED_BIT)
         m.d.sync += complete.eq((complete | arriving) & ~served)
         with m.If(load):
-            m.d.sync += [self.head.valid.eq(1), taken.eq(taken + 1), shown.eq(next_slot)]
-        with m.Elif(self.head.ready):
-            m.d.sync += self.head.valid.eq(0)
-        with m.If(self.ring.flush):
-            m.d.sync += [self.head.valid.eq(0), complete.eq(0)]
+            m.d.sync += [tasks.valid.eq(1), taken.eq(taken + 1), shown.eq(next_slot)]
+        with m.Elif(tasks.ready):
+            m.d.sync += tasks.valid.eq(0)
+        with m.If(self.flush):
+            m.d.sync += [tasks.valid.eq(0), complete.eq(0)]
         m.d.comb += [
-            Cat(self.head.p.sqe, self.head.p.address, self.head.p.cause).eq(read.data),
-            self.head.p.slot.eq(shown),
+            Cat(tasks.p.sqe, tasks.p.address, tasks.p.cause).eq(read.data),
+            tasks.p.slot.eq(shown | self.listed << LISTED_BIT),
+            tasks.p.listed.eq(self.listed),
         ]

@@ -7,11 +7,13 @@ from amaranth import Module, Signal
 
 from hw.config import NpuConfig
 from hw.layout import struct
-from hw.queues.decode import IMPLEMENTED, check
+from hw.queues.decode import check
 from hw.regs.descriptor import (
+    CallPayload,
     CopyPayload,
     EventWord,
     KernelPayload,
+    NotifyPayload,
     Sqe,
     TaskType,
     ValuePayload,
@@ -22,11 +24,11 @@ from tests.simulation import simulator_of
 
 pytestmark = pytest.mark.usefixtures("engine")
 
-EVENTS = 16
-NONE, ILLEGAL, UNSUPPORTED, MISUSE = (
+EVENTS, NOTIFIES = 16, 4
+CONFIG = NpuConfig.preset("tiny", events=EVENTS, notifies=NOTIFIES)
+NONE, ILLEGAL, MISUSE = (
     FaultCause.NONE,
     FaultCause.ILLEGAL_DESCRIPTOR,
-    FaultCause.UNSUPPORTED,
     FaultCause.EVENT_MISUSE,
 )
 
@@ -46,6 +48,14 @@ def copy(**fields):
 
 def value(**fields):
     return raw(ValuePayload(address=0x100), fields)
+
+
+def notify(**fields):
+    return raw(NotifyPayload(counter=1, amount=5), fields)
+
+
+def call(**fields):
+    return raw(CallPayload(list_address=0x1000, entries=3, args_address=0x2000), fields)
 
 
 def raw(layout, fields):
@@ -70,21 +80,24 @@ GOOD = {
     T.MEMSET: dict(payload=copy(source=255)),
     T.EVENT_RECORD: dict(record=1, record_event=event(3)),
     T.EVENT_WAIT: dict(dependencies=1, event_deps=(event(2), 0, 0, 0)),
+    T.NOTIFY: dict(payload=notify()),
+    T.VALUE_WRITE: dict(payload=value(value=2**64 - 1)),
+    T.VALUE_WAIT: dict(payload=value(value=2**64 - 1, mask=1, operation=3)),
+    T.HOST_CALLBACK: {},
+    T.BARRIER: {},
+    T.CALL: dict(payload=call()),
 }
 FOUR = tuple(event(i) for i in range(4))
 RULES = [
     *((kind, {}, NONE) for kind in GOOD),
     *((kind, {}, ILLEGAL) for kind in (0, 13, 14, 255)),
-    *((kind, {}, UNSUPPORTED) for kind in TaskType if kind not in IMPLEMENTED),
     *((kind, dict(reserved=1 << 15), ILLEGAL) for kind in GOOD),
     *((kind, dict(relative=1), ILLEGAL) for kind in GOOD),
     *((kind, dict(counters=1), ILLEGAL) for kind in GOOD),
     *((kind, dict(counters=1, completion=1), NONE) for kind in GOOD),
     *((kind, dict(timeout=2**32 - 1, task_id=2**64 - 1, crc=1), NONE) for kind in GOOD),
-    (T.NOP, dict(option=1), ILLEGAL),
-    (T.MEMCPY, dict(option=1), ILLEGAL),
-    (T.MEMSET, dict(option=1), ILLEGAL),
-    (T.EVENT_WAIT, dict(option=1), ILLEGAL),
+    *((kind, dict(option=1), ILLEGAL) for kind in GOOD
+      if kind not in (T.KERNEL, T.EVENT_RECORD)),
     (T.KERNEL, dict(option=1), NONE),
     (T.NOP, dict(dependencies=4, event_deps=FOUR), NONE),
     (T.NOP, dict(dependencies=5, event_deps=FOUR), ILLEGAL),
@@ -127,7 +140,48 @@ RULES = [
     (T.MEMCPY, dict(payload=copy(source=2**40 - 1, source_pitch=1)), NONE),
     (T.MEMSET, dict(payload=copy(source=256)), ILLEGAL),
     (T.MEMSET, dict(payload=copy(source_pitch=1)), ILLEGAL),
+    *((T.NOTIFY, dict(payload=notify(operation=n)), NONE) for n in range(3)),
+    (T.NOTIFY, dict(payload=notify(operation=3)), ILLEGAL),
+    (T.NOTIFY, dict(payload=notify(operation=1 << 31)), ILLEGAL),
+    (T.NOTIFY, dict(payload=notify(amount=2**32 - 1, counter=NOTIFIES - 1)), NONE),
+    (T.NOTIFY, dict(payload=notify(counter=NOTIFIES)), MISUSE),
+    (T.NOTIFY, dict(payload=notify(counter=2**63)), MISUSE),
+    (T.NOTIFY, dict(payload=notify(counter=NOTIFIES, operation=3)), ILLEGAL),
+    (T.NOTIFY, dict(payload=notify(reserved0=1)), ILLEGAL),
+    (T.NOTIFY, dict(payload=notify(reserved1=1 << 31)), ILLEGAL),
+    *((kind, dict(payload=value(address=2**40 - 8)), NONE)
+      for kind in (T.VALUE_WRITE, T.VALUE_WAIT)),
+    *((kind, dict(payload=value(address=address)), ILLEGAL)
+      for kind in (T.VALUE_WRITE, T.VALUE_WAIT) for address in (2**40, 2**63, 4, 0x101)),
+    (T.VALUE_WRITE, dict(payload=value(mask=1)), ILLEGAL),
+    (T.VALUE_WRITE, dict(payload=value(operation=1)), ILLEGAL),
+    *((T.VALUE_WAIT, dict(payload=value(operation=n)), NONE) for n in range(4)),
+    (T.VALUE_WAIT, dict(payload=value(mask=2**32 - 1)), NONE),
+    (T.VALUE_WAIT, dict(payload=value(operation=4)), ILLEGAL),
+    (T.VALUE_WAIT, dict(payload=value(operation=1 << 31)), ILLEGAL),
+    *((kind, dict(payload=1 << bit), ILLEGAL)
+      for kind in (T.HOST_CALLBACK, T.BARRIER) for bit in (0, 191)),
+    (T.CALL, dict(payload=call(entries=0)), ILLEGAL),
+    (T.CALL, dict(payload=call(epoch=2**32 - 1)), NONE),
+    (T.CALL, dict(payload=call(args_address=0)), NONE),
+    (T.CALL, dict(payload=call(list_address=32)), ILLEGAL),
+    (T.CALL, dict(payload=call(args_address=64)), ILLEGAL),
+    (T.CALL, dict(payload=call(list_address=2**40)), ILLEGAL),
+    (T.CALL, dict(payload=call(args_address=2**40)), ILLEGAL),
+    (T.CALL, dict(payload=call(list_address=2**40 - 192)), NONE),
+    (T.CALL, dict(payload=call(list_address=2**40 - 128)), ILLEGAL),
+    (T.CALL, dict(payload=call(args_address=2**40 - 384)), NONE),
+    (T.CALL, dict(payload=call(args_address=2**40 - 256)), ILLEGAL),
+    (T.CALL, dict(payload=call(entries=2**32 - 1)), NONE),
 ]  # fmt: skip
+LIST_RULES = [
+    *((kind, {}, NONE) for kind in GOOD if kind != T.CALL),
+    *((kind, dict(relative=1), NONE) for kind in GOOD if kind != T.CALL),
+    *((kind, dict(reserved=1), ILLEGAL) for kind in GOOD),
+    (T.CALL, {}, ILLEGAL),
+    (T.CALL, dict(relative=1), ILLEGAL),
+    (T.NOP, dict(relative=1, record=1, record_event=event(EVENTS)), MISUSE),
+]
 
 
 @pytest.fixture(scope="module")
@@ -135,13 +189,15 @@ def verdicts(engine):
     """Runs a list of entries through the gateware in one simulation."""
     m = Module()
     entry = Signal(struct(Sqe))
+    listed = Signal()
     cause = Signal(8)
-    m.d.comb += cause.eq(check(entry, NpuConfig.preset("tiny", events=EVENTS)))
+    m.d.comb += cause.eq(check(entry, CONFIG, listed))
 
-    def run(entries):
+    def run(entries, in_list=False):
         found = []
 
         async def bench(ctx):
+            ctx.set(listed, in_list)
             for item in entries:
                 ctx.set(entry.as_value(), item.to_int())
                 found.append(ctx.get(cause))
@@ -154,15 +210,19 @@ def verdicts(engine):
     return run
 
 
-def test_every_rule_is_kept_at_its_limits(verdicts):
-    entries = [sqe(kind, **{**GOOD.get(kind, {}), **fields}) for kind, fields, _ in RULES]
+@pytest.mark.parametrize(
+    ("rules", "listed"), [(RULES, False), (LIST_RULES, True)], ids=["ring", "list"]
+)
+def test_every_rule_is_kept_at_its_limits(verdicts, rules, listed):
+    entries = [sqe(kind, **{**GOOD.get(kind, {}), **fields}) for kind, fields, _ in rules]
     for (kind, fields, expected), entry, found in zip(
-        RULES, entries, verdicts(entries), strict=True
+        rules, entries, verdicts(entries, listed), strict=True
     ):
-        assert found == expected == cause_of(entry, EVENTS), (kind, fields)
+        assert found == expected == cause_of(entry, CONFIG, listed=listed), (kind, fields)
 
 
-def test_single_flipped_bits_are_judged_as_the_model_does(verdicts):
+@pytest.mark.parametrize("listed", [False, True], ids=["ring", "list"])
+def test_single_flipped_bits_are_judged_as_the_model_does(verdicts, listed):
     rng = random.Random(1)
     entries = []
     for kind, fields in GOOD.items():
@@ -171,6 +231,6 @@ def test_single_flipped_bits_are_judged_as_the_model_does(verdicts):
         for _ in range(200):
             flips = sum(1 << bit for bit in rng.sample(range(512), rng.randrange(2, 5)))
             entries.append(Sqe.from_int(word ^ flips))
-    found = verdicts(entries)
-    assert found == [cause_of(entry, EVENTS) for entry in entries]
-    assert set(found) == {NONE, ILLEGAL, UNSUPPORTED, MISUSE}
+    found = verdicts(entries, listed)
+    assert found == [cause_of(entry, CONFIG, listed=listed) for entry in entries]
+    assert set(found) == {NONE, ILLEGAL, MISUSE}
