@@ -27,7 +27,8 @@ class Dma(wiring.Component):
 
     A task offered in cycle t to an idle engine has its first burst requested in t + 1 and thus
     on the bus in t + 2. A write is requested in the cycle after its last byte arrived. `done` is
-    valid one cycle after the last response.
+    valid in the cycle of the last response, or, after a fault or an abort, in the first one in
+    which all is drained. In the cycle in which it is accepted the next task is taken.
 
     Parameters
     ----------
@@ -220,6 +221,7 @@ class Dma(wiring.Component):
                 write.responses.p.status.as_value(),
             )),
             engine.done.p.failed.eq(failed),
+            engine.tasks.ready.eq(~engine.busy | (engine.done.valid & engine.done.ready)),
             engine.progress.eq(
                 (read.beats.valid & read.beats.ready) | (write.data.valid & write.data.ready)
                 | answered
@@ -235,9 +237,7 @@ class Dma(wiring.Component):
 
         with m.FSM(name="state"):
             with m.State("IDLE"):
-                m.d.comb += engine.tasks.ready.eq(1)
                 with m.If(take):
-                    m.d.sync += [begun.eq(0), all_requested.eq(0), failed.eq(0)]
                     m.next = "COPY"
             with m.State("COPY"):
                 m.d.comb += [
@@ -245,7 +245,6 @@ class Dma(wiring.Component):
                     engine.started.eq(issued & ~begun),
                     engine.fault.valid.eq(read_failed | write_failed),
                     stop.eq(engine.fault.valid | engine.abort),
-                    engine.ended.eq(finished & ~stop),
                 ]
                 with m.If(engine.fault.valid):
                     m.d.comb += [
@@ -259,13 +258,24 @@ class Dma(wiring.Component):
                     m.d.sync += failed.eq(1)
                     m.next = "DRAIN"
                 with m.Elif(finished):
-                    m.next = "DONE"
+                    m.d.comb += engine.ended.eq(1)
+                    self._leave(m, take)
             with m.State("DRAIN"):
                 m.d.comb += engine.busy.eq(1)
                 with m.If(read.idle & write.idle):
                     m.d.comb += engine.ended.eq(1)
-                    m.next = "DONE"
+                    self._leave(m, take)
             with m.State("DONE"):
-                m.d.comb += [engine.busy.eq(1), engine.done.valid.eq(1)]
-                with m.If(engine.done.ready):
-                    m.next = "IDLE"
+                m.d.comb += engine.busy.eq(1)
+                self._leave(m, take)
+        with m.If(take):
+            m.d.sync += [begun.eq(0), all_requested.eq(0), failed.eq(0)]
+
+    def _leave(self, m, take):
+        """The task is done; another may be taken in the cycle in which that is accepted."""
+        m.d.comb += self.engine.done.valid.eq(1)
+        m.next = "DONE"
+        with m.If(self.engine.done.ready):
+            m.next = "IDLE"
+        with m.If(take):
+            m.next = "COPY"
