@@ -1,0 +1,71 @@
+"""What a user says about a task of a graph, and what a graph knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hw.regs.descriptor import Arguments, Sqe
+
+from ..errors import InvalidParameter
+from ..kernel.kernel import Kernel
+from ..memory import Allocation, Buffer
+
+__all__ = ["Node", "TaskDesc", "check_numbers"]
+
+
+@dataclass(frozen=True)
+class TaskDesc:
+    """A kernel of a graph, and the tasks that must have ended before it starts."""
+
+    task_id: int
+    """Number within the graph: what `event_deps`, `Graph.update` and errors call it."""
+    kernel: Kernel
+    inputs: Sequence[Buffer] = ()
+    """Up to 8 buffers."""
+    outputs: Sequence[Buffer] = ()
+    """Up to 4 buffers."""
+    scalars: Sequence[int] = ()
+    """Up to 4 numbers of 64 bits."""
+    event_deps: Sequence[int] = ()
+    """`task_id` of any number of tasks for whose end it waits."""
+    timeout: int | None = None
+    """Longest run in cycles; by default that of a stream made without one."""
+    profile: bool = False
+    """Measure it in each replay, see `Replay.profile`."""
+
+
+@dataclass(eq=False)
+class Node:
+    """A task of a graph. `keep` what it uses before it is taken into one."""
+
+    task_id: int
+    """Number within the graph."""
+    number: int
+    """Number on the device, in completion entries and fault records."""
+    sqe: Sqe
+    """Without number, events and place of its arguments."""
+    deps: tuple[int, ...]
+    """`task_id` of those that end before it starts."""
+    arguments: Arguments | None = None
+    uses: tuple[Allocation, ...] = ()
+    block: int = field(default=0, init=False)
+    """Index of its argument block in the graph's memory."""
+
+
+def check_numbers(tasks: Sequence[TaskDesc]) -> None:
+    """Raises unless each number is used once and each dependency is one of them."""
+    known: set[int] = set()
+    for task in tasks:
+        if task.task_id in known:
+            raise InvalidParameter(
+                f"two tasks of the graph have the task_id {task.task_id}; number them differently"
+            )
+        known.add(task.task_id)
+    for task in tasks:
+        for dep in task.event_deps:
+            if dep not in known:
+                raise InvalidParameter(
+                    f"task {task.task_id} waits for task {dep}, which is not in the graph; "
+                    "event_deps takes the task_id of tasks of the same graph"
+                )
