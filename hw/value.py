@@ -17,8 +17,9 @@ class ValueEngine(wiring.Component):
 
     A task offered in cycle t to an idle engine has its burst requested in t + 1 and thus on the
     bus in t + 2; the data follows in the cycle after the request was taken. `ended` is in the cycle
-    of the answer, `done` valid from then on; the next task may be taken in the very cycle in which
-    `done` is. A failed answer is a fault in its cycle, `done` valid from the next one on.
+    of the answer, `done` valid from then on. A failed answer is a fault in its cycle, `done` valid
+    from the next one on; after an abort it is in the first cycle in which all is drained. In the
+    cycle in which `done` is accepted the next task is taken.
 
     Parameters
     ----------
@@ -46,6 +47,7 @@ class ValueEngine(wiring.Component):
         answer = memory.responses
         m.d.comb += [
             payload.eq(engine.tasks.p.payload),
+            engine.tasks.ready.eq(~engine.busy | (engine.done.valid & engine.done.ready)),
             take.eq(engine.tasks.valid & engine.tasks.ready),
             engine.done.p.failed.eq(failed),
             engine.progress.eq((memory.data.valid & memory.data.ready) | answer.valid),
@@ -76,7 +78,6 @@ class ValueEngine(wiring.Component):
 
         with m.FSM(name="state"):
             with m.State("IDLE"):
-                m.d.comb += engine.tasks.ready.eq(1)
                 with m.If(take):
                     m.next = "WRITE"
             with m.State("WRITE"):
@@ -86,15 +87,9 @@ class ValueEngine(wiring.Component):
                     memory.requests.valid.eq(~asked),
                     memory.data.valid.eq(asked & ~sent),
                     engine.ended.eq(answer.valid),
-                    engine.tasks.ready.eq(engine.done.valid & engine.done.ready),
                 ]
                 with m.If(answer.valid & (answer.p.status == Status.OKAY)):
-                    m.d.comb += engine.done.valid.eq(1)
-                    m.next = "DONE"
-                    with m.If(engine.done.ready):
-                        m.next = "IDLE"
-                    with m.If(take):
-                        m.next = "WRITE"
+                    self._leave(m, take)
                 with m.Elif(answer.valid):
                     m.d.comb += [
                         engine.fault.valid.eq(1),
@@ -110,15 +105,17 @@ class ValueEngine(wiring.Component):
                 m.d.comb += engine.busy.eq(1)
                 with m.If(memory.idle):
                     m.d.comb += engine.ended.eq(1)
-                    m.next = "DONE"
+                    self._leave(m, take)
             with m.State("DONE"):
-                m.d.comb += [
-                    engine.busy.eq(1),
-                    engine.done.valid.eq(1),
-                    engine.tasks.ready.eq(engine.done.ready),
-                ]
-                with m.If(engine.done.ready):
-                    m.next = "IDLE"
-                with m.If(take):
-                    m.next = "WRITE"
+                m.d.comb += engine.busy.eq(1)
+                self._leave(m, take)
         return m
+
+    def _leave(self, m, take):
+        """The task is done; another may be taken in the cycle in which that is accepted."""
+        m.d.comb += self.engine.done.valid.eq(1)
+        m.next = "DONE"
+        with m.If(self.engine.done.ready):
+            m.next = "IDLE"
+        with m.If(take):
+            m.next = "WRITE"
