@@ -289,6 +289,7 @@ class BarrierSignature(wiring.Signature):
 
     valid, task_id: the stream's head is a BARRIER with that number. context: of the stream.
     met: registered: no stream of the context has a task with a lesser number left.
+    take: the head leaves in this cycle; the next BARRIER, if any, may show in the next.
     pending: the ring has a task that has not retired. known: it is fetched, `oldest` is the number
         of the oldest such; while a list runs that of its CALL.
     """
@@ -296,7 +297,7 @@ class BarrierSignature(wiring.Signature):
     def __init__(self):
         super().__init__({
             "valid": Out(1), "task_id": Out(64), "context": Out(4), "met": In(1),
-            "pending": Out(1), "known": Out(1), "oldest": Out(64),
+            "take": Out(1), "pending": Out(1), "known": Out(1), "oldest": Out(64),
         })  # fmt: skip
 
 
