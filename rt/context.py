@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from hw.regs.descriptor import Completion
@@ -12,7 +12,6 @@ from hw.regs.registers import (
     CompletionCommand,
     CompletionConfig,
     CompletionHead,
-    EngineStatus,
     FaultClear,
     InterruptEnable,
     InterruptStatus,
@@ -20,22 +19,23 @@ from hw.regs.registers import (
     StreamWait,
 )
 
+from .callback import Functions
 from .driver import EVERY_CAUSE, Driver
 from .errors import DeviceFault, FaultRecord, NoContext, WaitTimeout
 from .event import Record
+from .monitor import Monitor, entered
 from .ring import INDEXES, CompletionRing
-from .transport import Reason
+from .wait import Waiting
 
 if TYPE_CHECKING:
     from .device import Device
+    from .queue import Queue
     from .stream import Stream
 
 __all__ = ["Context", "release"]
 
 COMPLETIONS = 6
 """Entries of the completion ring, as a power of two."""
-QUIET = 50_000
-"""Cycles without an interrupt after which a wait looks whether anything still runs."""
 
 
 class Context:
@@ -47,6 +47,7 @@ class Context:
     context: number of the context.
     streams: its streams that are not closed.
     stranded: records that will never happen, whose slots streams may still wait for.
+    functions: functions of the host that its streams call.
     """
 
     def __init__(self, device: Device, context: int) -> None:
@@ -54,6 +55,7 @@ class Context:
         self.context = context
         self.streams: list[Stream] = []
         self.stranded: list[Record] = []
+        self.functions = Functions(device, context)
         self.closed = False
         self._fault: FaultRecord | None = None
         self._reported = False
@@ -78,53 +80,26 @@ class Context:
         describe: Callable[[], str],
         code: int = WaitTimeout.STREAM,
         *,
+        streams: Sequence[Queue] | None = None,
         despite_fault: bool = False,
     ) -> None:
         """Lets the device run until `ready()`. The session's fault ends the wait.
 
-        Without a timeout, patience starts anew as long as tasks end, and the wait gives up
-        sooner, after `QUIET` cycles, when the device has nothing left that could end.
+        Without a timeout, patience starts anew as long as tasks end. The wait gives up sooner
+        when nothing can happen any more, on the device or in another thread that uses it. That
+        is so after twice `QUIET` cycles if there is no other thread, at once if every other
+        waits, too, and else when none has changed anything for `Device.host_patience` seconds,
+        in which no time passes on the device. Each of the threads that wait raises why.
+
+        streams: whose tasks are waited for; by default any of the session's.
+        despite_fault: for what the device does by itself in any case, as the end of an abort.
         """
-        transport = self.device.driver.transport
         for stream in self.streams:
             stream.commit()
-        start, limit = transport.now(), self.device.patience if timeout is None else timeout
-        ended = self.ended()
-        still: int | None = None  # tasks that had ended when no engine had one
-        while True:
-            self.collect()
-            if ready():
-                return
-            if not despite_fault:
-                self.raise_fault()
-            now = transport.now()
-            if now - start >= limit:
-                before, ended = ended, sum(stream.device_ended() for stream in self.streams)
-                if timeout is not None or ended == before:
-                    waited = f"waited {now - start} cycles (limit {limit}) for"
-                    raise WaitTimeout(f"{waited} {describe()}; allow more with timeout=", code)
-                start = now
-            slice_end = start + limit if timeout is not None else min(start + limit, now + QUIET)
-            stop = transport.run_until(interrupt=True, cycle=slice_end)
-            if stop.reason is Reason.INTERRUPT:
-                self.device.service()
-                still = None
-            elif timeout is None and slice_end < start + limit:
-                last, still = still, self._still()
-                if still is not None and still == last:
-                    raise WaitTimeout(
-                        f"nothing runs on the device, and nothing can: waited "
-                        f"{transport.now() - start} cycles for {describe()}; abort the streams "
-                        "that wait, or close the session",
-                        code,
-                    )
+        waited = tuple(self.streams if streams is None else streams)
+        Waiting(self, ready, timeout, describe, code, waited, despite_fault).run()
 
-    def _still(self) -> int | None:
-        """How many tasks have ended if no engine has one in work, else None."""
-        if self.device.driver.read(EngineStatus).busy:
-            return None
-        return sum(stream.device_ended() for stream in self.streams)
-
+    @entered
     def poll(self) -> None:
         """Looks once at what the device has achieved; raises the session's fault."""
         self.check()
@@ -139,6 +114,8 @@ class Context:
         self.collect()
         if causes.fault:
             self._inspect(None)
+        if causes.callback:
+            self.functions.serve(self.streams)
 
     def collect(self) -> None:
         """Takes the completion entries that are in host memory.
@@ -156,6 +133,11 @@ class Context:
             self._acknowledged = self._ring.head
             head = CompletionHead(head=self._ring.head % INDEXES)
             self.device.driver.write(head, index=self.context)
+
+    @property
+    def monitor(self) -> Monitor:
+        """That of the device."""
+        return self.device.monitor
 
     def check(self) -> None:
         """Raises if it is closed."""
@@ -188,7 +170,8 @@ class Context:
         """Raises the session's fault, if there is one."""
         if self._fault is not None:
             self._reported = True
-            raise DeviceFault(self._fault, "call session.recover() or close the session")
+            fault = DeviceFault(self._fault, "call session.recover() or close the session")
+            raise fault from self.functions.errors.get(self._fault.task_id)
 
     def _inspect(self, entry: Completion | None) -> None:
         """Takes over the first fault, and which streams it stopped."""
@@ -204,6 +187,7 @@ class Context:
         for stream in self.streams:
             stream.stopped |= driver.stream_state(stream.number) is StreamState.STOPPED
 
+    @entered
     def recover(self) -> None:
         """Forgets the fault. Every stream is aborted: what was pending does not run.
 
@@ -215,6 +199,7 @@ class Context:
         self.settle_all()
         self.open_context(self._ring.base)
         self._fault, self._reported = None, False
+        self.functions.errors.clear()
         for stream in self.streams:
             stream.start()
 

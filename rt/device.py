@@ -16,9 +16,12 @@ from .errors import NoContext, NoStream, WaitTimeout
 from .event import EventSlots
 from .finish import finish
 from .memory import Pool
+from .monitor import Monitor, entered
+from .notify import Counters
 from .queue import Queue
 from .session import Session
 from .transport import Transport
+from .wait import Quiet
 
 __all__ = ["Device"]
 
@@ -33,12 +36,14 @@ class Device:
     What another driver has left on the NPU is ended: its streams, completions, interrupts and
     access windows.
 
-    One caller at a time: a device is not thread-safe.
+    Any number of threads may use it: a call holds its monitor, but not while it waits.
 
     Parameters
     ----------
     transport: the link.
     patience: cycles that a wait without a timeout of its own lasts when no task ends.
+    host_patience: seconds that a wait lasts when nothing can happen on the device unless another
+        thread, which does not wait, orders it.
     watchdog: cycles for which a busy engine may achieve nothing; 0: no limit.
 
     Attributes
@@ -52,11 +57,20 @@ class Device:
     """
 
     def __init__(
-        self, transport: Transport, *, patience: int = 10_000_000, watchdog: int = 1_000_000
+        self,
+        transport: Transport,
+        *,
+        patience: int = 10_000_000,
+        host_patience: float = 10.0,
+        watchdog: int = 1_000_000,
     ) -> None:
         self.driver = Driver(transport)
         self.patience = patience
+        self.host_patience = host_patience
+        self.monitor = Monitor()
+        self.quiet = Quiet(self.driver)
         self.events = EventSlots(self.driver, self._collect)
+        self.counters = Counters(self.driver, self._collect)
         # Nothing lies at address 0, so that a forgotten argument is an access violation.
         self.device_pool = Pool(PAGE, transport.device_bytes - PAGE, "device memory")
         self.host_pool = Pool(HOST_BASE, transport.host_bytes, "host memory")
@@ -93,6 +107,7 @@ class Device:
     def config(self) -> NpuConfig:
         return self.driver.config
 
+    @entered
     def session(
         self, *, device_bytes: int | None = None, host_bytes: int | None = None
     ) -> Session:
@@ -151,6 +166,10 @@ class Device:
         for session in self._sessions.values():
             session.collect()
 
+    def streams(self) -> tuple[Queue, ...]:
+        """Those of every session."""
+        return tuple(stream for session in self._sessions.values() for stream in session.streams)
+
     def forget(self, session: Session) -> None:
         """The session is closed."""
         del self._sessions[session.context]
@@ -164,6 +183,7 @@ class Device:
             else:
                 session.interrupted(causes)
 
+    @entered
     def close(self) -> None:
         """Closes every session without waiting for its tasks, then the transport."""
         sessions = tuple(self._sessions.values())

@@ -14,6 +14,7 @@ from hw.regs.registers import (
     IDENT,
     REGISTER_MAP,
     VERSION_MAJOR,
+    EventSelect,
     FaultAddress,
     FaultInstructionHigh,
     FaultInstructionLow,
@@ -28,6 +29,11 @@ from hw.regs.registers import (
     InterruptContexts,
     InterruptEnable,
     InterruptStatus,
+    NotifySelect,
+    NotifySet,
+    NotifyValue,
+    PmuCommand,
+    PmuSelect,
     StreamState,
     StreamStatus,
     StreamTask,
@@ -47,8 +53,10 @@ R = TypeVar("R", bound=Register)
 BLOCKS: dict[type[Register], Block] = {
     register: block for block in REGISTER_MAP for register in block
 }
-EVERY_CAUSE = dict(completion=1, fault=1, full=1, stopped=1)
+EVERY_CAUSE = dict(completion=1, fault=1, full=1, stopped=1, callback=1)
 """All interrupt causes of a context."""
+LOOKS = (EventSelect, NotifySelect, PmuCommand, PmuSelect)
+"""Registers that only choose what is read."""
 FAULT_REGISTERS: tuple[type[Register], ...] = (
     FaultStatus, FaultTask, FaultTime, FaultAddress, FaultStartPc, FaultPc,
     FaultInstructionLow, FaultInstructionHigh, FaultState,
@@ -65,10 +73,12 @@ class Driver:
     ----------
     transport: the link.
     config: the sizes of the device.
+    orders: how often something was written by which the device can do more than before.
     """
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
+        self.orders = 0
         self.config = self._identify()
 
     def _identify(self) -> NpuConfig:
@@ -121,6 +131,7 @@ class Driver:
                 Write(address + 4 * word, raw >> (32 * word) & 0xFFFFFFFF)
                 for word in range(value.words())
             ]
+        self.orders += not all(isinstance(value, LOOKS) for value in values)
         self.transport.control(operations)
 
     def window(
@@ -194,3 +205,12 @@ class Driver:
         """Status, current task and awaited event of a hardware stream, in one batch."""
         status, task, wait = self.read_all((StreamStatus, StreamTask, StreamWait), number)
         return cast(StreamStatus, status), cast(StreamTask, task).task_id, cast(StreamWait, wait)
+
+    def notify_value(self, number: int) -> int:
+        """A counter of the notify unit."""
+        self.write(NotifySelect(counter=number))
+        return self.read(NotifyValue).value
+
+    def set_notify(self, number: int, value: int) -> None:
+        """Sets a counter of the notify unit."""
+        self.write(NotifySelect(counter=number), NotifySet(value=value))

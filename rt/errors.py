@@ -14,7 +14,7 @@ from hw.regs.fault import FaultCause
 __all__ = [
     "AclError", "ConfigError", "DeadlockError", "DeviceFault", "EncodingError", "FaultRecord",
     "IncompatibleDevice", "InvalidHandle", "InvalidParameter", "KernelError", "MemoryExhausted",
-    "NoContext", "NoEvent", "NoStream", "NoTimestamp", "NpuError", "ReentryError",
+    "NoContext", "NoEvent", "NoNotify", "NoStream", "NoTimestamp", "NpuError", "ReentryError",
     "StreamAborted", "TransportError", "Unsupported", "WaitTimeout", "WrongContext",
 ]  # fmt: skip
 
@@ -109,6 +109,12 @@ class NoStream(AclError):
     code = 207008
 
 
+class NoNotify(AclError):
+    """Every counter of the notify unit is in use."""
+
+    code = 207009
+
+
 class WaitTimeout(AclError, TimeoutError):
     """A wait lasted longer than its timeout. The message names what the stream waits for."""
 
@@ -149,6 +155,8 @@ KNOWN_CAUSES: dict[int, FaultCause] = {cause.value: cause for cause in FaultCaus
 
 COPY_FAULT = 507013
 """ACL number of an access violation by a copy engine."""
+WAIT_FAULT = 107020
+"""ACL number of a task that gave up waiting, before any engine had it."""
 
 
 @dataclass(frozen=True)
@@ -215,3 +223,5 @@ class DeviceFault(AclError):
         self.code = FAULT_CODES.get(record.cause, AclError.code)
         if record.cause == FaultCause.ACCESS_VIOLATION and record.engine.startswith("copy"):
             self.code = COPY_FAULT
+        if record.cause == FaultCause.TASK_TIMEOUT and record.engine == "queue":
+            self.code = WAIT_FAULT

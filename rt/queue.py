@@ -146,10 +146,11 @@ class Queue:
             self.submit_waits()
         self.commit()
 
-    def submit_waits(self) -> None:
-        """A task that does nothing but wait for the events held."""
+    def submit_waits(self, timeout: int = 0) -> None:
+        """A task that does nothing but wait for the events held; timeout as in its entry."""
         self.prepare()
-        self.submit(Task(self, self.session.device.task_id()), Sqe(type=TaskType.EVENT_WAIT))
+        sqe = Sqe(type=TaskType.EVENT_WAIT, timeout=timeout)
+        self.submit(Task(self, self.session.device.task_id()), sqe)
 
     # ------------------------------------------------------------------------------ completion
 

@@ -22,9 +22,11 @@ from .event import Event
 from .finish import finish
 from .kernel.kernel import Kernel, check_binary
 from .memory import ALIGNMENT, Allocation, Buffer, Pool, check_dtype, check_shape
+from .notify import Notify
 from .queue import Queue
 from .ring import CompletionRing
-from .stream import LONGEST, Stream, check_timeout
+from .stream import Stream
+from .task import LONGEST, timeout_units
 
 if TYPE_CHECKING:
     from .device import Device
@@ -42,10 +44,12 @@ class Session(Context):
     ----------
     device: the device.
     context: number of the hardware context.
+    notifies: its notifies that are not closed.
     """
 
     def __init__(self, device: Device, context: int, device_bytes: int, host_bytes: int) -> None:
         super().__init__(device, context)
+        self.notifies: list[Notify] = []
         self._kernels: dict[bytes, Kernel] = {}
         for name, size in (("device_bytes", device_bytes), ("host_bytes", host_bytes)):
             if size < 1 or size % ALIGNMENT:
@@ -106,7 +110,8 @@ class Session(Context):
                 f"{', '.join(mode.name for mode in FailureMode)} of FailureMode"
             )
         longest = min(max(1, self.device.patience // 2), LONGEST)
-        limit = longest if timeout is None else check_timeout(timeout)
+        timeout_units(timeout)
+        limit = longest if timeout is None else timeout
         number = self.device.take_stream()
         try:
             stream = Stream(
@@ -123,6 +128,13 @@ class Session(Context):
         """A new event; with `timing`, one whose times can be compared."""
         self.check()
         return Event(self, timing)
+
+    def notify(self) -> Notify:
+        """A new notify, its counter 0."""
+        self.check()
+        notify = Notify(self, self.device.counters.take())
+        self.notifies.append(notify)
+        return notify
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Buffer:
         """A new buffer in device memory, its contents undefined."""
@@ -250,6 +262,7 @@ class Session(Context):
         try:
             finish(
                 *wait, *(stream.discard for stream in self.streams), self.settle_all,
+                self.functions.close, *(notify.close for notify in tuple(self.notifies)),
                 partial(release, self.device.driver, self.context),
                 self._memory.free, self._host.free, partial(self.device.forget, self),
             )  # fmt: skip
@@ -284,3 +297,9 @@ class Session(Context):
         self.check()
         if event.session is not self:
             raise WrongContext("the event belongs to another session; make one with session.event")
+
+    def check_notify(self, notify: Notify) -> None:
+        """Raises unless its streams may use the notify."""
+        if notify.session is not self:
+            raise WrongContext(f"{notify} belongs to another session; use one of this")
+        notify.check()

@@ -25,18 +25,16 @@ from .finish import finish
 from .kernel.kernel import Kernel
 from .memory import Buffer
 from .queue import Queue
-from .task import Task
+from .signals import Signals, check_word
+from .task import Task, timeout_units
 
-__all__ = ["LONGEST", "Stream", "check_timeout"]
+__all__ = ["Stream"]
 
-TIMEOUT_UNIT = 1024
-LONGEST = ((1 << Sqe.timeout.width) - 1) * TIMEOUT_UNIT
-"""Greatest timeout of a kernel in cycles."""
 MOST_WAITS = Sqe.event_deps.count
 """Events that one entry can wait for."""
 
 
-class Stream(Queue, Copies):
+class Stream(Queue, Copies, Signals):
     """A queue of tasks of a session. Made by `Session.stream`.
 
     Calls that submit return at once with a `Task`. What fails on the device is raised by the
@@ -77,10 +75,8 @@ class Stream(Queue, Copies):
         ):
             if len(given) > limit:
                 raise InvalidParameter(f"{len(given)} {name} were given; a kernel takes {limit}")
-        for scalar in scalars:
-            if not -(1 << 63) <= scalar < 1 << 64:
-                raise InvalidParameter(f"the scalar {scalar} does not fit 64 bits")
-        cycles = check_timeout(self.timeout if timeout is None else timeout)
+        words = [check_word(scalar) for scalar in scalars]
+        limit = timeout_units(self.timeout if timeout is None else timeout)
         for buffer in (*inputs, *outputs):
             self.session.check_buffer(buffer)
         self.prepare()
@@ -90,7 +86,7 @@ class Stream(Queue, Copies):
             Arguments(
                 inputs=[buffer.address for buffer in inputs],
                 outputs=[buffer.address for buffer in outputs],
-                scalars=[scalar & 0xFFFFFFFFFFFFFFFF for scalar in scalars],
+                scalars=words,
             ),
         )
         payload = KernelPayload(
@@ -100,7 +96,7 @@ class Stream(Queue, Copies):
         task = kernel.track(Task(self, self.session.device.task_id(), uses=uses, profiled=profile))
         return self.submit(
             task,
-            Sqe(type=TaskType.KERNEL, timeout=-(-cycles // TIMEOUT_UNIT), payload=payload.to_int(),
+            Sqe(type=TaskType.KERNEL, timeout=limit, payload=payload.to_int(),
                 option=int(kernel.stale), completion=int(profile), counters=int(profile)),
         )  # fmt: skip
 
@@ -153,23 +149,45 @@ class Stream(Queue, Copies):
             return self.session.device.events.take()
         return record.slot
 
-    def wait(self, event: Event) -> None:
-        """What is submitted from now on waits for the event's latest record.
+    def wait(self, other: Event | Stream, *, timeout: int | None = None) -> None:
+        """What is submitted from now on waits for the latest record of an event, or for all that
+        another stream was given so far.
 
         An entry waits for four events: for more, one that only waits is submitted first. If that
         raises, the call has changed nothing.
+
+        timeout: cycles that the stream may do nothing but wait for it, as in `wait_notify`.
         """
         self.check()
+        limit = timeout_units(timeout)
+        if not isinstance(other, Event | Stream):
+            raise InvalidParameter(
+                f"an event or a stream is needed, not {type(other).__name__}; make an event with "
+                "session.event"
+            )
+        event = other if isinstance(other, Event) else self._end_of(other)
         self.session.check_event(event)
         record = event.record
         if record is None or record.done or record.stream is self:
             return
-        if record.slot.number not in self._events and len(self._events) == MOST_WAITS:
+        full = record.slot.number not in self._events and len(self._events) == MOST_WAITS
+        if full or (limit and self._events):
             self.submit_waits()
+        if limit:
+            self.prepare()
         word = self._events.get(record.slot.number, record.word)
         if (record.generation - word.generation) % GENERATIONS < GENERATIONS // 2:
             word = record.word
         self._events[record.slot.number] = word
+        if limit:
+            self.submit_waits(limit)
+
+    def _end_of(self, stream: Stream) -> Event:
+        """An event that is recorded there now."""
+        event = self.session.event()
+        if stream is not self:
+            stream.record(event)
+        return event
 
     def submit_copy(self, payload: CopyPayload, task: Task, fill: bool, profile: bool) -> None:
         self.submit(
@@ -240,7 +258,17 @@ class Stream(Queue, Copies):
 
     def close(self) -> None:
         """Waits until everything submitted has ended, and gives the hardware stream back."""
+        self.destroy()
+
+    def destroy(self, *, force: bool = False) -> None:
+        """Gives the hardware stream back; waits until everything submitted has ended.
+
+        force: does not wait, but stops the running task and drops all that is pending, as `abort`.
+        """
         if self.closed:
+            return
+        if force:
+            self._drop()
             return
         try:
             if not self.stopped and not self.session.failed:
@@ -272,9 +300,3 @@ class Stream(Queue, Copies):
         else:
             self._drop()
 
-
-def check_timeout(cycles: int) -> int:
-    """Raises unless a kernel can have that timeout."""
-    if not 1 <= cycles <= LONGEST:
-        raise InvalidParameter(f"the timeout is {cycles} cycles; it must lie within 1 … {LONGEST}")
-    return cycles

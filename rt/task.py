@@ -5,12 +5,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from hw.regs.descriptor import Completion
+from hw.regs.descriptor import Completion, Sqe
 from hw.regs.fault import FaultCause
 
 from .errors import InvalidParameter, StreamAborted
@@ -20,7 +20,28 @@ from .memory import Allocation
 if TYPE_CHECKING:
     from .queue import Queue
 
-__all__ = ["Download", "Profile", "Task", "TaskState"]
+__all__ = ["LONGEST", "Download", "Profile", "Resource", "Task", "TaskState", "timeout_units"]
+
+TIMEOUT_UNIT = 1024
+LONGEST = ((1 << Sqe.timeout.width) - 1) * TIMEOUT_UNIT
+"""Greatest timeout of a task in cycles."""
+
+
+def timeout_units(cycles: int | None) -> int:
+    """A timeout as an entry has it, rounded up; None: never. Raises if no task can have it."""
+    if cycles is None:
+        return 0
+    if not 1 <= cycles <= LONGEST:
+        raise InvalidParameter(f"the timeout is {cycles} cycles; it must lie within 1 … {LONGEST}")
+    return -(-cycles // TIMEOUT_UNIT)
+
+
+class Resource(Protocol):
+    """What a task uses until it is over."""
+
+    def acquire(self) -> None: ...
+
+    def release(self) -> None: ...
 
 
 class TaskState(enum.Enum):
@@ -64,6 +85,7 @@ class Task:
     stream: the stream.
     id: number in fault records, completion entries and waveforms; unique on the device.
     state: how far it is.
+    waits_for: in words what it waits for beside events, if it is one that waits.
     """
 
     def __init__(
@@ -71,19 +93,21 @@ class Task:
         stream: Queue,
         id: int,
         *,
-        uses: Sequence[Allocation] = (),
+        uses: Sequence[Resource] = (),
         staging: Allocation | None = None,
         profiled: bool = False,
+        waits_for: str = "",
     ) -> None:
         self.stream = stream
         self.id = id
         self.state = TaskState.PENDING
+        self.waits_for = waits_for
         self.record: Record | None = None
         self._profiled = profiled
         self._profile: Profile | None = None
-        self._uses = (*uses, staging) if staging else tuple(uses)
-        for allocation in self._uses:
-            allocation.acquire()
+        self._uses: tuple[Resource, ...] = (*uses, staging) if staging else tuple(uses)
+        for resource in self._uses:
+            resource.acquire()
         if staging:
             staging.free()  # as soon as this task is over
 
@@ -148,8 +172,8 @@ class Task:
         """What is left to do for the host before the staging memory is given back."""
 
     def _release(self) -> None:
-        for allocation in self._uses:
-            allocation.release()
+        for resource in self._uses:
+            resource.release()
 
 
 class Download(Task):

@@ -1,0 +1,139 @@
+"""Functions of the host that streams call, each session's on a thread of its own."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from hw.regs.registers import CallbackReturn, ContextCallbacks, StreamTask
+
+from .errors import InvalidHandle, TransportError
+
+if TYPE_CHECKING:
+    from .device import Device
+    from .queue import Queue
+
+__all__ = ["Function", "Functions"]
+
+NUMBERS = 1 << CallbackReturn.task.width
+"""The device is told task numbers modulo this."""
+
+
+class Function:
+    """A function that a task calls, known to its session from `acquire` to `release`.
+
+    Attributes
+    ----------
+    task: number of the task.
+    """
+
+    def __init__(
+        self, known: dict[int, Function], task: int, call: Callable[[], object]
+    ) -> None:
+        self.task = task
+        self.call = call
+        self._known = known
+
+    def acquire(self) -> None:
+        """The device may ask for it."""
+        self._known[self.task] = self
+
+    def release(self) -> None:
+        """It will not be called any more."""
+        self._known.pop(self.task, None)
+
+
+class Functions:
+    """The functions that the streams of a session call.
+
+    The device asks by an interrupt; whoever serves that hands the function over to the thread and
+    sleeps until the device was told of its return, so that no time passes meanwhile. Functions
+    run one at a time, in the order in which they were asked for.
+
+    Attributes
+    ----------
+    known: functions that the device may ask for, by the number of their task.
+    errors: what functions have raised, likewise, until it is cleared.
+    """
+
+    def __init__(self, device: Device, context: int) -> None:
+        self.known: dict[int, Function] = {}
+        self.errors: dict[int, BaseException] = {}
+        self._device = device
+        self._context = context
+        self._handed: dict[int, Function] = {}  # to the thread, and not answered
+        self._calls: queue.SimpleQueue[tuple[Queue, Function] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def function(self, task: int, call: Callable[[], object]) -> Function:
+        """A function for a task with that number. The thread runs from then on."""
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._work, name=f"callbacks of context {self._context}", daemon=True
+            )
+            self._thread.start()
+        return Function(self.known, task, call)
+
+    def serve(self, streams: Iterable[Queue]) -> None:
+        """Calls what those streams ask for, and waits for the return. Others may use the device."""
+        asking = self._device.driver.read(ContextCallbacks, self._context).streams
+        calls = [
+            self._hand_over(stream) for stream in tuple(streams) if asking >> stream.number & 1
+        ]
+        while any(function in calls for function in self._handed.values()):
+            self._device.monitor.sleep(None)
+
+    def _hand_over(self, stream: Queue) -> Function:
+        task = self._device.driver.read(StreamTask, stream.number).task_id
+        if task not in self._handed:
+            self._handed[task] = function = self.known.get(task) or self._unknown(task)
+            self._device.monitor.functions += 1
+            self._calls.put((stream, function))
+        return self._handed[task]
+
+    def _unknown(self, task: int) -> Function:
+        """What is called for a task that has no function: it fails."""
+
+        def fail() -> None:
+            raise InvalidHandle(f"task {task} calls a function that the session does not know")
+
+        function = self.function(task, fail)
+        function.acquire()
+        return function
+
+    # --------------------------------------------------------------------------------- the thread
+
+    def _work(self) -> None:
+        self._device.monitor.exempt()
+        while (call := self._calls.get()) is not None:
+            self._run(*call)
+
+    def _run(self, stream: Queue, function: Function) -> None:
+        error: BaseException | None = None
+        if self.known.get(function.task) is function:
+            try:
+                with self._device.monitor.barred():
+                    function.call()
+            except BaseException as raised:
+                error = raised
+        with self._device.monitor as monitor:
+            monitor.functions -= 1
+            del self._handed[function.task]
+            if error is not None:
+                self.errors[function.task] = error
+            if not stream.closed:
+                self._answer(stream, function, error is not None)
+
+    def _answer(self, stream: Queue, function: Function, failed: bool) -> None:
+        answer = CallbackReturn(task=function.task % NUMBERS, failed=int(failed))
+        try:
+            self._device.driver.write(answer, index=stream.number)
+        except TransportError:
+            pass  # the link is gone: whoever waits finds that out
+
+    def close(self) -> None:
+        """The thread ends as soon as no function runs. Does not wait."""
+        if self._thread is not None:
+            self._calls.put(None)
