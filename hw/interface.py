@@ -287,9 +287,10 @@ class PollSignature(wiring.Signature):
 class BarrierSignature(wiring.Signature):
     """One stream at the barrier unit, seen from the scheduler.
 
-    valid, task_id: the stream's head is a BARRIER with that number. context: of the stream.
-    met: registered: no stream of the context has a task with a lesser number left.
-    take: the head leaves in this cycle; the next BARRIER, if any, may show in the next.
+    valid, task_id: the stream's head is a BARRIER with that number; `valid` falls for at least a
+        cycle between two. context: of the stream.
+    met: registered: no stream of the context has a task with a lesser number left. It stays until
+        `valid` = 0.
     pending: the ring has a task that has not retired. known: it is fetched, `oldest` is the number
         of the oldest such; while a list runs that of its CALL.
     """
@@ -297,7 +298,7 @@ class BarrierSignature(wiring.Signature):
     def __init__(self):
         super().__init__({
             "valid": Out(1), "task_id": Out(64), "context": Out(4), "met": In(1),
-            "take": Out(1), "pending": Out(1), "known": Out(1), "oldest": Out(64),
+            "pending": Out(1), "known": Out(1), "oldest": Out(64),
         })  # fmt: skip
 
 

@@ -46,7 +46,7 @@ class BarrierUnit(wiring.Component):
         ))  # fmt: skip
         for s, stream in enumerate(self.streams):
             m.d.comb += turn.requests[s].eq(stream.valid & ~stream.met)
-            with m.If(stream.take | ~stream.valid):
+            with m.If(~stream.valid):
                 m.d.sync += stream.met.eq(0)
             with m.Elif(turn.grant[s] & passes):
                 m.d.sync += stream.met.eq(1)
