@@ -175,6 +175,7 @@ class Tasks:
         task.end = self.cycle + duration
         stream.running = task
         if not duration:
+            task.start = task.end
             self._retire(task)
 
     def following(self):
