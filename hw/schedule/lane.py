@@ -60,7 +60,9 @@ class Lane(wiring.Component):
 
     Members
     -------
-    tasks: a task is taken when the lane is not busy and the engine takes it, in that cycle.
+    tasks: a task is taken when the lane is not busy and the engine takes it, in that cycle; also
+        in the cycle in which the outcome of the former one is, if the engine can.
+    free: a task would be taken in this cycle.
     engine: the engine.
     cancel: level; the task is to be aborted. The engine is told in the next cycle.
     watchdog: greatest number of cycles without progress; 0 for any.
@@ -78,6 +80,7 @@ class Lane(wiring.Component):
         self.number = number
         super().__init__({
             "tasks": In(stream.Signature(Assignment)),
+            "free": Out(1),
             "engine": In(EngineSignature()),
             "cancel": In(1),
             "watchdog": In(32),
@@ -99,22 +102,14 @@ class Lane(wiring.Component):
         dispatch = Signal()
         retire = Signal()
         m.d.comb += [
-            engine.tasks.valid.eq(self.tasks.valid & ~self.busy),
-            engine.tasks.p.eq(self.tasks.p.task),
-            self.tasks.ready.eq(engine.tasks.ready & ~self.busy),
-            dispatch.eq(self.tasks.valid & self.tasks.ready),
             retire.eq(self.outcome.valid & self.outcome.ready),
+            engine.tasks.valid.eq(self.tasks.valid & (~self.busy | retire)),
+            engine.tasks.p.eq(self.tasks.p.task),
+            self.free.eq(engine.tasks.ready & (~self.busy | retire)),
+            self.tasks.ready.eq(self.free),
+            dispatch.eq(self.tasks.valid & self.tasks.ready),
         ]
-        with m.If(dispatch):
-            m.d.sync += [
-                self.busy.eq(1),
-                self.ticket.eq(self.tasks.p.ticket),
-                cause.eq(FaultCause.NONE),
-                told.eq(0),
-                start.eq(self.cycle),
-                ended.eq(0),
-            ]
-        with m.Elif(retire):
+        with m.If(retire):
             m.d.sync += self.busy.eq(0)
         with m.If(engine.started):
             m.d.sync += start.eq(self.cycle)
@@ -162,4 +157,15 @@ class Lane(wiring.Component):
             self.outcome.p.starting.eq(engine.started),
             self.outcome.p.ending.eq(engine.ended | ~ended),
         ]
+
+        # Last, so that a task begins afresh in the cycle in which the former one ends.
+        with m.If(dispatch):
+            m.d.sync += [
+                self.busy.eq(1),
+                self.ticket.eq(self.tasks.p.ticket),
+                cause.eq(FaultCause.NONE),
+                told.eq(0),
+                start.eq(self.cycle),
+                ended.eq(0),
+            ]
         return m

@@ -2,26 +2,28 @@
 
 from amaranth import Module, Mux, Signal
 from amaranth.lib import data, enum, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
-from ..interface import Head, WaiterSignature
-from ..layout import struct
-from ..regs.descriptor import EventWord, TaskType
+from ..interface import BarrierSignature, Head, NotifySignature, PollSignature, WaiterSignature
+from ..regs.descriptor import TaskType
 from ..regs.fault import FaultCause
-from ..regs.registers import RING_SIZES, StreamConfig, StreamState
+from ..regs.registers import RING_SIZES, StreamState, Wait
+from .conditions import Conditions
 from .control import Refusal
 from .lane import Assignment
+from .ports import RingControl, StreamSignature
 
-__all__ = ["Halt", "Kind", "Offer", "RingControl", "StreamLifecycle", "StreamSignature"]
+__all__ = ["Halt", "Kind", "Offer", "StreamLifecycle"]
 
 
-class Kind(enum.Enum, shape=2):
+class Kind(enum.Enum, shape=3):
     """What a task needs."""
 
     COPY = 0
     CORE = 1
     CONTROL = 2
-    REFUSAL = 3
+    VALUE = 3
+    REFUSAL = 4
 
 
 class Offer(data.Struct):
@@ -40,54 +42,16 @@ class Halt(data.Struct):
     cause: 8
 
 
-class StreamSignature(wiring.Signature):
-    """Registers of a stream, seen from the scheduler.
-
-    config: the register. settings: what counts: follows the register while DISABLED, then stays
-        as it was at the start.
-    start, abort: command pulses; abort wins. Start is ignored unless DISABLED. For a context that
-        does not exist, or a size that no ring has, it is refused: the stream stays DISABLED, with
-        cause ILLEGAL_DESCRIPTOR.
-    state, running, staged, waiting, engine, cause, task_id, wait: status.
-    stopped: pulses when an abort has ended and the stream is DISABLED from the next cycle on.
-        Every abort ends so, in whatever state it was ordered. All that the stream's tasks write,
-        timed records and completion entries included, has been answered by then.
-    """
-
-    def __init__(self):
-        super().__init__({
-            "config": In(struct(StreamConfig)), "settings": Out(struct(StreamConfig)),
-            "start": In(1), "abort": In(1),
-            "state": Out(StreamState), "running": Out(1), "staged": Out(1), "waiting": Out(4),
-            "engine": Out(8), "cause": Out(8), "task_id": Out(64), "wait": Out(struct(EventWord)),
-            "stopped": Out(1),
-        })  # fmt: skip
-
-
-class RingControl(wiring.Signature):
-    """The queue of a stream, seen from the scheduler.
-
-    start: pulse: the start command was accepted; `active` from the next cycle on.
-    active: doorbells count and entries are fetched.
-    retire: pulse: the oldest popped task has ended. Never during `flush`.
-    flush: level: drop everything, until `flushed`. No task of the stream runs any more.
-    flushed: nothing is staged or in flight; looked at from the second cycle of `flush` on.
-    overrun: pulse: a doorbell announced more than the ring holds.
-    """
-
-    def __init__(self):
-        super().__init__({
-            "start": Out(1), "active": Out(1), "retire": Out(1), "flush": Out(1),
-            "flushed": In(1), "overrun": In(1),
-        })  # fmt: skip
-
-
 class StreamLifecycle(wiring.Component):
     """State machine of one stream.
 
-    A head whose dependencies are met, or a bad one, is offered in the cycle in which that is so,
-    while the stream is ACTIVE, runs nothing and has credit. The next may be offered in the cycle
-    after the former task was retired.
+    A head is offered in the cycle in which its events and its condition (see `Conditions`) are
+    met, and a bad one or one that has failed in the cycle in which it shows or fails, while the
+    stream is ACTIVE, runs nothing and has credit. The cycle in which the former task retires
+    counts as such, but for the conditions that are only looked at when the stream runs nothing.
+
+    A CALL is not offered in such a cycle, credit or not, but entered: the heads of its list follow
+    as if they stood in the ring. When it comes back, `returned`, its events are not asked again.
 
     Parameters
     ----------
@@ -98,17 +62,20 @@ class StreamLifecycle(wiring.Component):
     -------
     head: fetched task; taken in the cycle in which it is dispatched.
     waiter: its dependencies, at the event unit.
+    notify, poll: what it waits for, at the notify unit and the poller.
+    barrier: `BarrierSignature`. A task of a list counts with the number of its CALL, also a
+        BARRIER; one whose number is not to be trusted, because its entry is bad, is not known.
     registers: `StreamSignature`. ring: `RingControl`.
     offer: task to dispatch.
     taken: the offer is dispatched in this cycle, to engine `engine`.
     retired: the running task ends in this cycle.
     credit: its context may promise one more completion entry. starved: there would be an offer,
-        were it not for that.
+        were it not for that. Not in a cycle in which a task retires: it may give its credit back.
     held: the completion writer holds a retirement of the stream.
     halt: a fault in this cycle stops the stream.
     cancel: level: the running task is to be aborted.
     overrun: an overrun is to be reported; `reported`: it is, in this cycle.
-    blocked: the stream runs nothing because its head waits for an event.
+    blocked: the stream is ACTIVE and runs nothing because its head waits for something.
     """
 
     def __init__(self, config, number):
@@ -117,6 +84,9 @@ class StreamLifecycle(wiring.Component):
         super().__init__({
             "head": In(stream.Signature(Head)),
             "waiter": Out(WaiterSignature()),
+            "notify": Out(NotifySignature()),
+            "poll": Out(PollSignature()),
+            "barrier": Out(BarrierSignature()),
             "registers": Out(StreamSignature()),
             "ring": Out(RingControl()),
             "offer": Out(Offer),
@@ -135,9 +105,13 @@ class StreamLifecycle(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        good = Signal()
+        m.d.comb += good.eq(self.head.valid & (self.head.p.cause == FaultCause.NONE))
         self._advance(m)
-        self._offer(m)
-        self._show(m)
+        conditions = self._wait(m, good)
+        self._offer(m, good, conditions)
+        self._show(m, good, conditions)
+        self._order(m, good)
         return m
 
     def _advance(self, m):
@@ -183,24 +157,49 @@ class StreamLifecycle(wiring.Component):
         with m.Elif(self.halt.valid & ring.active):
             m.d.sync += [state.eq(StreamState.STOPPED), registers.cause.eq(self.halt.cause)]
 
-    def _offer(self, m):
-        head, sqe, registers = self.head.p, self.head.p.sqe, self.registers
-        settings = registers.settings
-        ready = Signal()
-        bad = head.cause != FaultCause.NONE
+    def _wait(self, m, good):
+        """What the head waits for; a CALL that comes back waits for nothing."""
+        head, registers = self.head.p, self.registers
         alive = (registers.state == StreamState.ACTIVE) | (registers.state == StreamState.STOPPED)
-        task, ticket = self.offer.assignment.task, self.offer.assignment.ticket
+        m.submodules.conditions = conditions = Conditions()
+        connect(m, conditions.notify, flipped(self.notify))
+        connect(m, conditions.poll, flipped(self.poll))
         m.d.comb += [
-            self.waiter.valid.eq(self.head.valid & ~bad & alive),
-            self.waiter.dependencies.eq(sqe.dependencies),
-            self.waiter.take.eq(self.taken),
-            self.head.ready.eq(self.taken),
+            self.waiter.valid.eq(good & ~head.returned & alive),
+            self.waiter.dependencies.eq(head.sqe.dependencies),
+            *(word.eq(head.sqe.event_deps[i]) for i, word in enumerate(self.waiter.events)),
+            self.waiter.take.eq(self.taken | self.ring.enter),
+            conditions.head.eq(head),
+            conditions.valid.eq(good & self.ring.active),
+            conditions.idle.eq(~registers.running),
+            conditions.ready.eq(self.waiter.ready | head.returned),
+            conditions.taken.eq(self.taken),
+            conditions.context.eq(registers.settings.context),
+            self.barrier.valid.eq(conditions.barrier),
+            conditions.passed.eq(self.barrier.met),
+            registers.callback.eq(conditions.callback),
+            registers.called_host.eq(conditions.called),
+            conditions.answered.eq(registers.returned),
+            conditions.answer.task.eq(registers.returned_task),
+            conditions.answer.failed.eq(registers.returned_failed),
+        ]
+        return conditions
+
+    def _offer(self, m, good, conditions):
+        head, sqe, settings = self.head.p, self.head.p.sqe, self.registers.settings
+        task, ticket = self.offer.assignment.task, self.offer.assignment.ticket
+        ready, refused, enters = Signal(), Signal(), Signal()
+        m.d.comb += [
+            refused.eq(~good | conditions.failed),
             ready.eq(
-                self.ring.active & ~registers.running & ~self.overrun
-                & self.head.valid & (bad | self.waiter.ready)
+                self.ring.active & (~self.registers.running | self.retired) & ~self.overrun
+                & self.head.valid & (refused | conditions.met)
             ),
-            self.offer.valid.eq(ready & self.credit),
-            self.starved.eq(ready & ~self.credit),
+            enters.eq((sqe.type == TaskType.CALL) & ~head.returned & ~refused),
+            self.ring.enter.eq(ready & enters),
+            self.head.ready.eq(self.taken),
+            self.offer.valid.eq(ready & ~enters & self.credit),
+            self.starved.eq(ready & ~enters & ~self.credit & ~self.registers.running),
             self.offer.priority.eq(settings.priority),
             task.type.eq(sqe.type),
             task.stream.eq(self.number),
@@ -219,13 +218,12 @@ class StreamLifecycle(wiring.Component):
             ticket.timed.eq((sqe.type == TaskType.EVENT_RECORD) & sqe.option),
             ticket.address.eq(sqe.payload),
         ]  # fmt: skip
-        m.d.comb += [word.eq(sqe.event_deps[i]) for i, word in enumerate(self.waiter.events)]
-        with m.If(bad):
+        with m.If(refused):
             refusal = data.View(Refusal, task.payload[: Refusal.as_shape().size])
             m.d.comb += [
                 self.offer.kind.eq(Kind.REFUSAL),
-                refusal.address.eq(head.address),
-                refusal.cause.eq(head.cause),
+                refusal.address.eq(Mux(good, conditions.address, head.address)),
+                refusal.cause.eq(Mux(good, conditions.cause, head.cause)),
             ]
         with m.Else():
             m.d.comb += task.payload.eq(sqe.payload)
@@ -234,10 +232,12 @@ class StreamLifecycle(wiring.Component):
                     m.d.comb += self.offer.kind.eq(Kind.CORE)
                 with m.Case(TaskType.MEMCPY, TaskType.MEMSET):
                     m.d.comb += self.offer.kind.eq(Kind.COPY)
+                with m.Case(TaskType.VALUE_WRITE):
+                    m.d.comb += self.offer.kind.eq(Kind.VALUE)
                 with m.Default():
                     m.d.comb += self.offer.kind.eq(Kind.CONTROL)
 
-    def _show(self, m):
+    def _show(self, m, good, conditions):
         registers = self.registers
         task_id = Signal(64)
         with m.If(self.taken):
@@ -245,13 +245,35 @@ class StreamLifecycle(wiring.Component):
         m.d.comb += [
             registers.staged.eq(self.head.valid),
             registers.waiting.eq(self.waiter.waiting),
+            registers.wait_kind.eq(
+                Mux(self.waiter.valid & ~self.waiter.ready, Wait.EVENT, conditions.kind)
+            ),
             registers.task_id.eq(
                 Mux(registers.running, task_id, Mux(self.head.valid, self.head.p.sqe.task_id, 0))
             ),
             self.blocked.eq(
-                self.ring.active & ~registers.running & self.waiter.valid & ~self.waiter.ready
+                self.ring.active & ~registers.running & (registers.wait_kind != Wait.NONE)
             ),
         ]
         for i, event in reversed(list(enumerate(self.waiter.events))):
             with m.If(self.waiter.waiting[i]):
                 m.d.comb += registers.wait.eq(event)
+
+    def _order(self, m, good):
+        """What barriers must know: the oldest task that is left."""
+        head, registers, barrier = self.head.p, self.registers, self.barrier
+        trusted = Signal()
+        call = Signal(64)
+        with m.If(self.taken):
+            m.d.sync += trusted.eq(good)
+        with m.If(self.ring.enter):
+            m.d.sync += [registers.called.eq(1), call.eq(head.sqe.task_id)]
+        with m.Elif((self.taken & head.returned) | self.ring.flush):
+            m.d.sync += registers.called.eq(0)
+        m.d.comb += [
+            barrier.context.eq(registers.settings.context),
+            barrier.task_id.eq(Mux(registers.called, call, head.sqe.task_id)),
+            barrier.pending.eq(~self.ring.empty),
+            barrier.known.eq(registers.called | Mux(registers.running, trusted, good)),
+            barrier.oldest.eq(Mux(registers.called, call, registers.task_id)),
+        ]

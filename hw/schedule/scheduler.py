@@ -8,10 +8,14 @@ from ..arbiter import Arbiter
 from ..interface import (
     DELTAS,
     DISPATCHES,
+    BarrierSignature,
     CreditSignature,
     EngineSignature,
     FaultEvent,
     Head,
+    NotifyChange,
+    NotifySignature,
+    PollSignature,
     Retirement,
     WaiterSignature,
 )
@@ -21,7 +25,8 @@ from ..regs.fault import FaultCause, FaultUnit
 from .control import ControlEngine, RefusalEngine
 from .dispatch import PRIORITIES, Dispatcher
 from .lane import Lane, Ticket
-from .lifecycle import Kind, RingControl, StreamLifecycle, StreamSignature
+from .lifecycle import Kind, StreamLifecycle
+from .ports import RingControl, StreamSignature
 from .retire import Retirer
 
 __all__ = ["Scheduler"]
@@ -31,9 +36,13 @@ class Scheduler(wiring.Component):
     """Runs the streams' tasks on the engines.
 
     Tasks of a stream run in order, one at a time; streams run side by side. Copies go to the copy
-    channels, kernels to the cores, everything else to the control engine inside. For each of these
-    kinds one task a cycle is dispatched: of the greatest priority, in turn inside a priority, to
-    the lowest free engine, in the very cycle in which its head is ready. One task a cycle retires.
+    channels, kernels to the cores, values to the value engine, everything else to the control
+    engine inside. For each of these kinds one task a cycle is dispatched: of the greatest priority,
+    in turn inside a priority, to the lowest free engine, in the very cycle in which its head is
+    ready. One task a cycle retires. A stream of a priority that stays ready is served within as many
+    dispatches of that priority and kind as there are streams.
+
+    What a head waits for it waits for in its stream, occupying no engine: see `StreamLifecycle`.
 
     A task is dispatched only if its context has completion credit, so that its retirement never
     waits for the host. Contexts with less than `DISPATCHES` entries left share one dispatch a
@@ -41,8 +50,9 @@ class Scheduler(wiring.Component):
 
     Exact cycles, with free engines: a record taken in cycle t hands the tasks that wait for it to
     their engines in t + 1. `done` accepted in t records in t and dispatches the stream's next task
-    in t + 1. A task of the control engine dispatched in t records in t + 1. A bad head that shows
-    in t is reported in t + 1 and retired, failed, in t + 2.
+    in t, to the same engine too if that can take it in t; if not, in t + 1. A task of the control
+    engine dispatched in t records, or changes a notify, in t + 1, when the stream's next one is
+    dispatched. A bad head that shows in t is reported in t + 1 and retired, failed, in t + 2.
 
     Any fault stops its stream from the next cycle on; with failure mode STOP, all active streams of
     its context. Running tasks of stopped streams end as they would.
@@ -54,24 +64,29 @@ class Scheduler(wiring.Component):
     Members
     -------
     heads: next task of each stream.
-    waiters: their dependencies, at the event unit.
+    waiters: their dependencies, at the event unit. notifies, polls, barriers: what else they wait
+        for, at the notify unit, the poller and the barrier unit.
+    changes: of notifies; always taken at once.
     streams: `StreamSignature` of each. rings: `RingControl` of each.
-    engines: copy channels, then cores. They are ready to take a task whenever they are idle.
+    engines: copy channels, then cores, then value. They are ready to take a task whenever they are
+        idle.
     records: to the event unit, which takes them at once.
     retirements, room: to the completion writer; `room` has one bit for each context and says that
         a retirement of it would be taken now.
     credits: of each context. holds: which streams have a retirement at the completion writer.
     cycle: now. watchdog: greatest number of cycles without progress; 0 for any.
-    marks: pulse for each of `config.engines` in the cycle of a dispatch to it.
-    deltas: what the eight counters added in its task: from its start, or else that cycle, to its
+    marks: pulse for each of `config.engines` in the cycle after a dispatch to it: in the cycle
+        itself the former task may still be retiring.
+    deltas: what the eight counters added in its task: from its start, or else its mark, to its
         last end, or else this cycle.
-    faults: of the engines, in their order; the last is that of the queues: bad heads (with their
-        task) and overruns (without one), one a cycle.
+    faults: of `engines`, in their order; the last is that of the queues: heads that are bad or
+        have failed (with their task) and overruns (without one), one a cycle.
     outside: a fault of another unit. It stops streams as any does, unless its stream has gone to
         another context since.
     busy: which of `config.engines` have a task. tasks: what it is, while busy.
     started, ended: as their engines say.
-    retired: pulse: a task retired. blocked: which streams wait for an event and run nothing.
+    retired: pulse: a task retired. calls: which streams enter a list in this cycle.
+    blocked: which streams run nothing as their head waits for something.
     """
 
     def __init__(self, config):
@@ -80,6 +95,10 @@ class Scheduler(wiring.Component):
         super().__init__({
             "heads": In(stream.Signature(Head)).array(streams),
             "waiters": Out(WaiterSignature()).array(streams),
+            "notifies": Out(NotifySignature()).array(streams),
+            "polls": Out(PollSignature()).array(streams),
+            "barriers": Out(BarrierSignature()).array(streams),
+            "changes": Out(stream.Signature(NotifyChange)),
             "streams": Out(StreamSignature()).array(streams),
             "rings": Out(RingControl()).array(streams),
             "engines": In(EngineSignature()).array(engines - 1),
@@ -99,6 +118,7 @@ class Scheduler(wiring.Component):
             "started": Out(engines),
             "ended": Out(engines),
             "retired": Out(1),
+            "calls": Out(streams),
             "blocked": Out(streams),
         })  # fmt: skip
 
@@ -107,7 +127,8 @@ class Scheduler(wiring.Component):
         engines = self.config.engines
         m.submodules.control = control = ControlEngine()
         m.submodules.refusal = refusal = RefusalEngine()
-        ports = [*map(flipped, self.engines), control.engine, refusal.engine]
+        *units, value = map(flipped, self.engines)
+        ports = [*units, control.engine, value, refusal.engine]
         lanes = []
         for name, port in zip((*engines, "queue"), ports, strict=True):
             lane = Lane(FaultUnit.QUEUE if name == "queue" else len(lanes))
@@ -120,10 +141,14 @@ class Scheduler(wiring.Component):
             m.submodules[f"stream{s}"] = lifecycle
             connect(m, flipped(self.heads[s]), lifecycle.head)
             connect(m, flipped(self.waiters[s]), lifecycle.waiter)
+            connect(m, flipped(self.notifies[s]), lifecycle.notify)
+            connect(m, flipped(self.polls[s]), lifecycle.poll)
+            connect(m, flipped(self.barriers[s]), lifecycle.barrier)
             connect(m, flipped(self.streams[s]), lifecycle.registers)
             connect(m, flipped(self.rings[s]), lifecycle.ring)
             lifecycles.append(lifecycle)
         m.submodules.retirer = retirer = Retirer(self.config)
+        connect(m, flipped(self.changes), control.changes)
         connect(m, flipped(self.records), retirer.records)
         connect(m, flipped(self.retirements), retirer.retirements)
         for lane, outcomes in zip(lanes, retirer.outcomes, strict=True):
@@ -135,10 +160,12 @@ class Scheduler(wiring.Component):
             self.busy.eq(Cat(lane.busy for lane in lanes[: len(engines)])),
             self.started.eq(Cat(lane.engine.started for lane in lanes[: len(engines)])),
             self.ended.eq(Cat(lane.engine.ended for lane in lanes[: len(engines)])),
-            self.marks.eq(Cat(
-                lane.tasks.valid & lane.tasks.ready for lane in lanes[: len(engines)])),
+            self.calls.eq(Cat(lifecycle.ring.enter for lifecycle in lifecycles)),
             self.blocked.eq(Cat(lifecycle.blocked for lifecycle in lifecycles)),
         ]  # fmt: skip
+        m.d.sync += self.marks.eq(
+            Cat(lane.tasks.valid & lane.tasks.ready for lane in lanes[: len(engines)])
+        )
         m.d.comb += [lane.watchdog.eq(self.watchdog) for lane in lanes]
         m.d.comb += [task.eq(lane.ticket) for task, lane in zip(self.tasks, lanes, strict=False)]
         for s, lifecycle in enumerate(lifecycles):
@@ -174,7 +201,9 @@ class Scheduler(wiring.Component):
         m.submodules.scarce = scarce = Arbiter(DISPATCHES, PRIORITIES)
         m.d.comb += scarce.accept.eq(1)
         first = 0
-        counts = {Kind.COPY: copies, Kind.CORE: cores, Kind.CONTROL: 1, Kind.REFUSAL: 1}
+        counts = {
+            Kind.COPY: copies, Kind.CORE: cores, Kind.CONTROL: 1, Kind.VALUE: 1, Kind.REFUSAL: 1
+        }  # fmt: skip
         assert len(counts) == DISPATCHES
         for n, (kind, count) in enumerate(counts.items()):
             dispatcher = Dispatcher(self.config.streams, kind, count)
@@ -186,7 +215,7 @@ class Scheduler(wiring.Component):
             m.submodules[f"dispatch_{kind.name.lower()}"] = dispatcher
             for k, lane in enumerate(lanes[first : first + count]):
                 connect(m, dispatcher.tasks[k], lane.tasks)
-                m.d.comb += dispatcher.free[k].eq(~lane.busy)
+                m.d.comb += dispatcher.free[k].eq(lane.free)
             number = FaultUnit.QUEUE if kind == Kind.REFUSAL else first + dispatcher.lane
             for s, lifecycle in enumerate(lifecycles):
                 m.d.comb += dispatcher.offers[s].eq(lifecycle.offer)
@@ -208,9 +237,10 @@ class Scheduler(wiring.Component):
         """Reports faults, and tells the streams that they stop."""
         m = Module()
         *units, queue = self.faults
-        for fault, lane in zip(units, lanes, strict=False):
+        *copies_and_cores, _, value, refusal = lanes
+        for fault, lane in zip(units, [*copies_and_cores, value], strict=True):
             m.d.comb += fault.eq(lane.fault)
-        refused = lanes[-1].fault
+        refused = refusal.fault
         with m.If(refused.valid):
             m.d.comb += queue.eq(refused)
         for s, lifecycle in enumerate(lifecycles):

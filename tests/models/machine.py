@@ -1,4 +1,7 @@
-"""A scheduler with its event unit, between queues and engines played in Python, cycle by cycle."""
+"""A scheduler with the units that its streams wait at, cycle by cycle.
+
+Queues, engines and the poller are played in Python.
+"""
 
 from dataclasses import dataclass, field
 
@@ -8,8 +11,10 @@ from amaranth.lib import wiring
 from hw.config import NpuConfig
 from hw.event import EventUnit
 from hw.interface import DISPATCHES
-from hw.regs.descriptor import TaskType
+from hw.notify import NotifyUnit
+from hw.regs.descriptor import NotifyPayload, TaskType
 from hw.regs.registers import StreamState
+from hw.schedule.barrier import BarrierUnit
 from hw.schedule.scheduler import Scheduler
 from tests.simulation import simulator_of
 
@@ -20,7 +25,11 @@ CONFIG = NpuConfig.preset("tiny", streams=5, contexts=3)
 
 @dataclass
 class Plan:
-    """How an engine runs a task: cycles after the one in which it was taken."""
+    """How an engine runs a task: cycles after the one in which it was taken.
+
+    Of a VALUE_WAIT: cycles from the first one of its poll until it is `done`, or has the `fault`
+    with status `cause`.
+    """
 
     started: int = 1
     ended: int = 3
@@ -49,8 +58,15 @@ class Entry:
     cause: int = 0
     address: int = 0
     plan: Plan = field(default_factory=Plan)
+    entries: tuple = ()
+    """Of a CALL."""
 
-    def head(self, slot):
+    @classmethod
+    def notify(cls, operation, counter, amount, **settings):
+        payload = NotifyPayload(counter=counter, amount=amount, operation=operation)
+        return cls(TaskType.NOTIFY, payload=payload.to_int(), **settings)
+
+    def head(self, slot, listed=False, returned=False):
         def word(pair):
             return pair[0] | pair[1] << 12
 
@@ -63,15 +79,30 @@ class Entry:
                 "record_event": word(self.record) if self.record else 0, "payload": self.payload,
             },
             "cause": self.cause, "slot": slot, "address": self.address,
+            "listed": listed, "returned": returned,
         }  # fmt: skip
 
 
-class Engine:
-    """An engine as `EngineSignature` describes it."""
+class Call:
+    """A list that runs: what is left of it, and how many of its tasks have not retired."""
 
-    def __init__(self, machine, number):
+    def __init__(self, entry):
+        self.entry = entry
+        self.left = list(entry.entries)
+        self.unretired = 0
+
+
+class Engine:
+    """An engine as `EngineSignature` describes it.
+
+    An `eager` one takes its next task in the cycle in which the former one's end is accepted.
+    """
+
+    def __init__(self, machine, name):
         self.machine = machine
-        self.port = machine.scheduler.engines[number]
+        names = [other for other in CONFIG.engines if other != "control"]
+        self.port = machine.scheduler.engines[names.index(name)]
+        self.eager = not name.startswith("core")
         self.entry = None
         self.age = 0
         self.stop = None
@@ -104,6 +135,10 @@ class Engine:
             self.machine.set(signal, int(value))
         self.done = done
 
+    def overlap(self):
+        if self.eager and self.done and self.machine.ctx.get(self.port.done.ready):
+            self.machine.set(self.port.tasks.ready, 1)
+
     def sample(self):
         get = self.machine.ctx.get
         if get(self.port.abort):
@@ -112,9 +147,10 @@ class Engine:
                 self.stop = self.age + self.entry.plan.drain
         if self.done and get(self.port.done.ready):
             self.entry = None
-        elif self.entry is None and get(self.port.tasks.valid):
+        if get(self.port.tasks.valid) and get(self.port.tasks.ready):
+            assert self.entry is None
             task = get(self.port.tasks.p)
-            self.machine.tasks.append((task, get(self.machine.scheduler.marks)))
+            self.machine.tasks.append((self.machine.cycle, task))
             self.entry, self.age, self.stop = self.machine.heads_taken[task.stream], 0, None
 
 
@@ -130,7 +166,19 @@ class Machine:
         self.queues = [[] for _ in range(CONFIG.streams)]
         self.slots = [0] * CONFIG.streams
         self.heads_taken = [None] * CONFIG.streams
-        self.engines = [Engine(self, e) for e in range(len(CONFIG.engines) - 1)]
+        self.engines = {
+            number: Engine(self, name) for number, name in enumerate(CONFIG.engines)
+            if name != "control"
+        }  # fmt: skip
+        self.calls = [None] * CONFIG.streams
+        self.unretired = [0] * CONFIG.streams
+        self.polls = [0] * CONFIG.streams
+        self.polled = []
+        self.changes = []
+        self.entered = []
+        self.called = []
+        self.answering = []
+        self.marks = []
         self.dispatched = []
         self.records = []
         self.retirements = []
@@ -169,20 +217,43 @@ class Machine:
     def status(self, s, name):
         return self.ctx.get(getattr(self.scheduler.streams[s], name))
 
+    def head(self, s):
+        """The next task of a stream, whether it stands in a list, and whether its list is over."""
+        call, queue = self.calls[s], self.queues[s]
+        if self.flush_age[s]:
+            return None, False, False
+        if call is None:
+            return (queue[0] if queue else None), False, False
+        if call.left:
+            return call.left[0], True, False
+        return (None if call.unretired else call.entry), False, True
+
     def drive(self):
         """Sets what the cycle begins with."""
         for s, queue in enumerate(self.queues):
             port, ring = self.scheduler.heads[s], self.scheduler.rings[s]
             self.set(ring.flushed, int(self.flush_age[s] not in (1, 2)))
-            if queue and not self.flush_age[s]:
-                if self.known.get(("head", s)) is not queue[0]:
-                    self.known["head", s] = queue[0]
-                    self.ctx.set(port.p, queue[0].head(self.slots[s]))
-                self.set(port.valid, 1)
-            else:
-                self.set(port.valid, 0)
-        for engine in self.engines:
+            self.set(ring.empty, int(not (queue or self.unretired[s])))
+            shown = entry, listed, returned = self.head(s)
+            if entry is not None and self.known.get(("head", s)) != (id(entry), *shown[1:]):
+                self.known["head", s] = (id(entry), *shown[1:])
+                self.ctx.set(port.p, entry.head(self.slots[s], listed, returned))
+            self.set(port.valid, int(entry is not None))
+            self._poll(s, entry)
+        for engine in self.engines.values():
             engine.drive()
+        for engine in self.engines.values():
+            engine.overlap()
+
+    def _poll(self, s, entry):
+        poll = self.scheduler.polls[s]
+        done = failed = False
+        if self.polls[s]:
+            done = entry.plan.fault is None and self.polls[s] >= entry.plan.done
+            failed = entry.plan.fault is not None and self.polls[s] >= entry.plan.fault
+            self.set(poll.status, entry.plan.cause)
+        self.set(poll.met, int(done))
+        self.set(poll.failed, int(failed))
 
     async def step(self):
         """One cycle: drives, records what happens in it, ticks."""
@@ -190,17 +261,32 @@ class Machine:
         self.drive()
         for s, queue in enumerate(self.queues):
             ring = scheduler.rings[s]
+            retires = get(ring.retire)
+            poll = scheduler.polls[s]
+            if not get(poll.valid) or get(poll.take):
+                self.polls[s] = 0
+            else:
+                self.polls[s] += 1
+                if self.polls[s] == 1:
+                    self.polled.append((self.cycle, s, get(poll.request)))
+            if get(ring.enter):
+                self.calls[s] = Call(queue[0])
+                self.entered.append((self.cycle, s))
+            if get(scheduler.streams[s].called_host):
+                self.called.append((self.cycle, s))
             if get(scheduler.heads[s].valid) and get(scheduler.heads[s].ready):
-                entry = self.heads_taken[s] = queue.pop(0)
-                self.slots[s] ^= 1
-                self.dispatched.append((self.cycle, s, entry))
-            if get(ring.retire):
+                self._pop(s)
+            if retires:
                 assert not get(ring.flush)
                 self.retired.append((self.cycle, s))
+                self.unretired[s] -= 1
+                if self.calls[s]:
+                    self.calls[s].unretired -= 1
             if get(scheduler.streams[s].stopped):
                 self.stopped.append((self.cycle, s))
             if get(ring.flush):
                 queue.clear()
+                self.calls[s] = None
             self.flush_age[s] = self.flush_age[s] + 1 if get(ring.flush) else 0
         if get(scheduler.records.valid):
             word = scheduler.records.p
@@ -210,12 +296,43 @@ class Machine:
         for port, fault in enumerate(scheduler.faults):
             if get(fault.valid):
                 self.faults.append((self.cycle, port, get(fault)))
-        for engine in self.engines:
+        if get(scheduler.changes.valid):
+            change = scheduler.changes.p
+            self.changes.append(
+                (self.cycle, *map(get, (change.operation, change.counter, change.amount)))
+            )
+        if marks := get(scheduler.marks):
+            self.marks.append((self.cycle, marks))
+        for engine in self.engines.values():
             engine.sample()
         await self.ctx.tick()
+        while self.answering:
+            self.ctx.set(scheduler.streams[self.answering.pop()].returned, 0)
         self.cycle += 1
         self.ctx.set(scheduler.cycle, self.cycle)
         self.ctx.set(self.events.cycle, self.cycle)
+
+    def _pop(self, s):
+        """Takes the head; a list goes on until its CALL is taken, too."""
+        entry, listed, returned = self.head(s)
+        if listed:
+            self.calls[s].left.pop(0)
+            self.calls[s].unretired += 1
+        else:
+            assert self.queues[s].pop(0) is entry
+            self.calls[s] = None
+        self.heads_taken[s] = entry
+        self.slots[s] ^= 1
+        self.unretired[s] += 1
+        self.dispatched.append((self.cycle, s, entry))
+
+    def answer(self, s, task_id, failed=False):
+        """The host has called a function, seen in the next cycle that is stepped only."""
+        stream = self.scheduler.streams[s]
+        self.ctx.set(stream.returned, 1)
+        self.ctx.set(stream.returned_task, task_id & (1 << 31) - 1)
+        self.ctx.set(stream.returned_failed, int(failed))
+        self.answering.append(s)
 
     async def steps(self, count):
         for _ in range(count):
@@ -236,12 +353,18 @@ class Harness:
         m = Module()
         m.submodules.scheduler = scheduler = Scheduler(CONFIG)
         m.submodules.events = events = EventUnit(CONFIG)
+        m.submodules.notifies = notifies = NotifyUnit(CONFIG)
+        m.submodules.barriers = barriers = BarrierUnit(CONFIG)
         wiring.connect(m, scheduler.records, events.records)
-        for waiter, port in zip(scheduler.waiters, events.waiters, strict=True):
-            wiring.connect(m, waiter, port)
+        wiring.connect(m, scheduler.changes, notifies.changes)
+        for s in range(CONFIG.streams):
+            wiring.connect(m, scheduler.waiters[s], events.waiters[s])
+            wiring.connect(m, scheduler.notifies[s], notifies.waiters[s])
+            wiring.connect(m, scheduler.barriers[s], barriers.streams[s])
 
         async def testbench(ctx):
             machine = Machine(ctx, scheduler, events)
+            machine.notifies = notifies
             await self.behaviour(machine)
 
         self.simulator = simulator_of(m)

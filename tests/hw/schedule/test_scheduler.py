@@ -13,7 +13,9 @@ pytestmark = pytest.mark.usefixtures("engine")
 
 KERNEL, MEMCPY, MEMSET = TaskType.KERNEL, TaskType.MEMCPY, TaskType.MEMSET
 NOP, RECORD, WAIT = TaskType.NOP, TaskType.EVENT_RECORD, TaskType.EVENT_WAIT
-CORE, CONTROL = CONFIG.copy_channels, CONFIG.copy_channels + CONFIG.cores
+CORE = CONFIG.engines.index("core0")
+CONTROL, VALUE = CONFIG.engines.index("control"), CONFIG.engines.index("value")
+QUEUE_PORT = CONTROL + 1
 QUEUE = 0xFE
 
 
@@ -92,11 +94,12 @@ def test_an_engine_is_told_everything_about_its_task(harness):
             Entry(NOP), Entry(KERNEL, task_id=5, option=True, payload=(1 << 191) | 77)
         ]  # fmt: skip
         await machine.until(lambda: machine.tasks)
-        ((task, marks),) = machine.tasks
+        ((when, task),) = machine.tasks
+        assert when == machine.dispatched[-1][0]
         assert (task.type, task.stream, task.context, task.slot) == (KERNEL, 2, 1, 1)
         assert (task.option, task.overflow, task.payload) == (1, 1, (1 << 191) | 77)
-        assert marks == 1 << CORE
-        assert machine.ctx.get(machine.scheduler.marks) == 0
+        await machine.steps(2)
+        assert machine.marks[-1] == (when + 1, 1 << CORE)
 
     harness.run(behaviour)
 
@@ -180,7 +183,7 @@ def test_a_bad_head_is_a_fault_in_its_turn(harness):
         taken = machine.dispatched[1][0]
         assert taken == machine.retired[0][0] + 1
         ((when, port, fault),) = machine.faults
-        assert (when, port) == (taken + 1, CONTROL)
+        assert (when, port) == (taken + 1, QUEUE_PORT)
         assert (fault.stream, fault.context, fault.engine, fault.task_id) == (0, 1, QUEUE, 7)
         assert (fault.report.cause, fault.report.address) == (cause, 0x8000_0000_40)
         ((when, entry),) = machine.retirements
@@ -403,7 +406,7 @@ def test_a_stream_keeps_the_configuration_of_its_start(harness):
         plan = Plan(fault=2, cause=FaultCause.BUS_SLAVE_ERROR)
         machine.queues[0] = [Entry(KERNEL), Entry(KERNEL, plan=plan)]
         await machine.until(lambda: machine.faults)
-        assert [(task.context, task.overflow) for task, _ in machine.tasks] == [(1, 1)] * 2
+        assert [(task.context, task.overflow) for _, task in machine.tasks] == [(1, 1)] * 2
         assert machine.faults[0][2].context == 1
         assert machine.state(1) == StreamState.STOPPED  # failure mode STOP still holds
         settings = machine.status(0, "settings")
@@ -413,7 +416,7 @@ def test_a_stream_keeps_the_configuration_of_its_start(harness):
         await machine.start(0, **after)
         machine.queues[0] = [Entry(KERNEL)]
         await machine.until(lambda: len(machine.tasks) == 3)
-        assert (machine.tasks[2][0].context, machine.tasks[2][0].overflow) == (2, 0)
+        assert (machine.tasks[2][1].context, machine.tasks[2][1].overflow) == (2, 0)
 
     harness.run(behaviour)
 
