@@ -12,6 +12,7 @@ from hw.regs.descriptor import CopyPayload
 
 from .errors import InvalidParameter
 from .memory import Allocation, Buffer, check_shape
+from .monitor import Monitor, entered
 from .task import Download, Task
 
 if TYPE_CHECKING:
@@ -31,6 +32,11 @@ class Copies(ABC):
 
     session: Session
 
+    @property
+    def monitor(self) -> Monitor:
+        """That of the device."""
+        return self.session.monitor
+
     @abstractmethod
     def prepare(self) -> Queue:
         """Makes sure that a task can be submitted; may wait for room in the ring."""
@@ -39,6 +45,7 @@ class Copies(ABC):
     def submit_copy(self, payload: CopyPayload, task: Task, fill: bool, profile: bool) -> None:
         """Submits a MEMCPY, or with `fill` a MEMSET."""
 
+    @entered
     def upload(self, buffer: Buffer, array: npt.NDArray[Any], *, profile: bool = False) -> Task:
         """Copies an array of the buffer's shape and dtype to it.
 
@@ -52,6 +59,7 @@ class Copies(ABC):
             )
         return self._upload(buffer, array, array.nbytes, 1, 0, 0, profile)
 
+    @entered
     def upload_2d(
         self,
         buffer: Buffer,
@@ -81,7 +89,7 @@ class Copies(ABC):
         profile: bool,
     ) -> Task:
         stream = self.prepare()
-        staging = self.session.host_memory(array.nbytes)
+        staging = self._staging(array.nbytes)
         self.session.device.driver.transport.write_host(staging.address, array.tobytes())
         payload = CopyPayload(
             source=staging.address, source_pitch=row_bytes if rows > 1 else 0,
@@ -95,11 +103,13 @@ class Copies(ABC):
         self.submit_copy(payload, task, False, profile)
         return task
 
+    @entered
     def download(self, buffer: Buffer, *, profile: bool = False) -> Download:
         """Copies a buffer to the host; the array is the result of what is returned."""
         self.session.check_buffer(buffer)
         return self._download(buffer, buffer.shape, buffer.nbytes, 1, 0, 0, profile)
 
+    @entered
     def download_2d(
         self,
         buffer: Buffer,
@@ -129,7 +139,7 @@ class Copies(ABC):
         profile: bool,
     ) -> Download:
         stream = self.prepare()
-        staging = self.session.host_memory(row_bytes * rows)
+        staging = self._staging(row_bytes * rows)
         payload = CopyPayload(
             source=buffer.address + offset, source_pitch=pitch,
             destination=staging.address, destination_pitch=row_bytes if rows > 1 else 0,
@@ -142,6 +152,7 @@ class Copies(ABC):
         self.submit_copy(payload, task, False, profile)
         return task
 
+    @entered
     def copy(self, destination: Buffer, source: Buffer, *, profile: bool = False) -> Task:
         """Copies a buffer to another one with as many bytes."""
         self.session.check_buffer(destination)
@@ -161,6 +172,7 @@ class Copies(ABC):
         )
         return self._between(payload, [destination.allocation, source.allocation], False, profile)
 
+    @entered
     def copy_2d(
         self,
         destination: Buffer,
@@ -187,6 +199,7 @@ class Copies(ABC):
         )  # fmt: skip
         return self._between(payload, [destination.allocation, source.allocation], False, profile)
 
+    @entered
     def fill(self, buffer: Buffer, byte: int, *, profile: bool = False) -> Task:
         """Sets every byte of a buffer."""
         self.session.check_buffer(buffer)
@@ -195,6 +208,7 @@ class Copies(ABC):
         )
         return self._between(payload, [buffer.allocation], True, profile)
 
+    @entered
     def fill_2d(
         self,
         buffer: Buffer,
@@ -214,6 +228,19 @@ class Copies(ABC):
             destination_pitch=pitch, row_bytes=row_bytes, rows=rows,
         )  # fmt: skip
         return self._between(payload, [buffer.allocation], True, profile)
+
+    def _staging(self, size: int) -> Allocation:
+        """Host memory for a task, with the room in the ring that `prepare` has found.
+
+        While it waits for memory another thread may take the room.
+        """
+        staging = self.session.host_memory(size)
+        try:
+            self.prepare()
+        except BaseException:
+            staging.free()
+            raise
+        return staging
 
     def _between(
         self, payload: CopyPayload, uses: list[Allocation], fill: bool, profile: bool

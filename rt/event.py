@@ -13,6 +13,7 @@ from hw.regs.registers import EventSelect, EventTime, EventValue
 from .driver import Driver
 from .errors import NoEvent, NoTimestamp, StreamAborted, WaitTimeout
 from .memory import Allocation
+from .monitor import Monitor, entered
 
 if TYPE_CHECKING:
     from .queue import Queue
@@ -122,11 +123,18 @@ class Event:
         self.record: Record | None = None
         """The latest record."""
 
+    @property
+    def monitor(self) -> Monitor:
+        """That of the device."""
+        return self.session.monitor
+
+    @entered
     def query(self) -> bool:
         """Whether the latest record has passed. Raises what failed in the session."""
         self.session.poll()
         return self.record is None or self.record.done
 
+    @entered
     def synchronise(self, timeout: int | None = None) -> None:
         """Waits until the latest record has passed. `timeout` as in `Stream.synchronise`."""
         self.session.check()
@@ -138,11 +146,13 @@ class Event:
             timeout,
             lambda: f"{record}, which {record.stream} records: {record.stream.describe()}",
             WaitTimeout.EVENT,
+            streams=(record.stream,),
         )
         if record.dropped:
             raise StreamAborted(f"{record} was dropped when {record.stream} was aborted")
 
     @property
+    @entered
     def cycle(self) -> int:
         """The cycle of the latest record.
 
@@ -161,6 +171,7 @@ class Event:
         assert record.time is not None
         return record.time
 
+    @entered
     def elapsed(self, other: Event) -> int:
         """Cycles from this event to `other`, from the device's timestamps."""
         for event in (self, other):

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import InvalidHandle, InvalidParameter, MemoryExhausted
+from .monitor import Monitor, entered
 
 if TYPE_CHECKING:
     from .session import Session
@@ -91,8 +92,13 @@ class Allocation:
     def __init__(self, pool: Pool, size: int, alignment: int = ALIGNMENT) -> None:
         self.pool = pool
         self.address = pool.allocate(size, alignment)
+        self.size = size
         self.freed = False
         self._users = 0
+
+    def covers(self, address: int) -> bool:
+        """Whether the byte at that address lies in it."""
+        return self.address <= address < self.address + self.size
 
     def acquire(self) -> None:
         """One more task uses it."""
@@ -147,9 +153,15 @@ class Buffer:
         return self.allocation.address + self._offset
 
     @property
+    def monitor(self) -> Monitor:
+        """That of the device."""
+        return self.session.monitor
+
+    @property
     def freed(self) -> bool:
         return self.allocation.freed
 
+    @entered
     def part(self, offset: int, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Buffer:
         """Another view of some of its bytes, from byte `offset` on. Freed with the whole."""
         self.check()
@@ -162,6 +174,7 @@ class Buffer:
             )
         return Buffer(self.session, self.allocation, self._offset + offset, shape, dtype, False)
 
+    @entered
     def free(self) -> None:
         """Gives the memory back as soon as no submitted task uses it. Does not wait."""
         self.check()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from .driver import Driver
 from .errors import InvalidHandle, NoNotify
+from .monitor import Monitor, entered
 
 if TYPE_CHECKING:
     from .session import Session
@@ -91,15 +92,22 @@ class Notify:
         self.counter = counter
 
     @property
+    def monitor(self) -> Monitor:
+        """That of the device."""
+        return self.session.monitor
+
+    @property
     def closed(self) -> bool:
         return self.counter.freed
 
     @property
+    @entered
     def value(self) -> int:
         """The counter as it is at this moment."""
         self.check()
         return self.session.device.driver.notify_value(self.counter.number)
 
+    @entered
     def close(self) -> None:
         """Gives the counter back as soon as no submitted task uses it. Does not wait."""
         if not self.closed:

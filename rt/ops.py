@@ -101,6 +101,19 @@ def gemm(
     ------
     InvalidParameter: shapes or dtypes that do not fit.
     """
+    with stream.monitor:
+        return _gemm(stream, a, b, out, table, requantise, profile)
+
+
+def _gemm(
+    stream: Stream,
+    a: Buffer,
+    b: Buffer,
+    out: Buffer,
+    table: Buffer | None,
+    requantise: Requantisation | None,
+    profile: bool,
+) -> list[Task]:
     (m, k), n = _check(a, b, out, table, requantise)
     config = stream.session.device.config
     step = greatest_columns(config)
@@ -139,7 +152,7 @@ def matmul(
         check_array(array, np.dtype(np.int8))
         if array.ndim != 2:
             raise InvalidParameter(f"{name} has {array.ndim} dimensions; it must have 2")
-    with session.stream() as stream, ExitStack() as buffers:
+    with session.monitor, session.stream() as stream, ExitStack() as buffers:
 
         def keep(buffer: Buffer) -> Buffer:
             buffers.callback(buffer.allocation.free)

@@ -19,6 +19,7 @@ from hw.regs.registers import (
 )
 
 from .errors import InvalidHandle
+from .monitor import Monitor
 from .ring import INDEXES, SubmissionRing
 from .task import Task
 
@@ -124,6 +125,7 @@ class Queue:
                 lambda: self._tail - self.ended < self._ring.entries,
                 None,
                 lambda: f"room in the ring of {self._ring.entries} entries: {self.describe()}",
+                streams=(self,),
             )
             self.check()
         return self
@@ -135,6 +137,8 @@ class Queue:
         task, sqe = self._unsent[-1]
         self._unsent[-1] = task, sqe.replace(completion=1)
         entries = [sqe for _, sqe in self._unsent]
+        for task, sqe in self._unsent:
+            task.entries = (sqe, *task.entries)
         first = self._tail - len(entries) - self._origin
         self._unsent.clear()
         self._ring.write_entries(first, entries)
@@ -149,10 +153,21 @@ class Queue:
     def submit_waits(self, timeout: int = 0) -> None:
         """A task that does nothing but wait for the events held; timeout as in its entry."""
         self.prepare()
-        sqe = Sqe(type=TaskType.EVENT_WAIT, timeout=timeout)
-        self.submit(Task(self, self.session.device.task_id()), sqe)
+        if self._events:  # still: another thread's task may have taken them
+            sqe = Sqe(type=TaskType.EVENT_WAIT, timeout=timeout)
+            self.submit(Task(self, self.session.device.task_id()), sqe)
 
     # ------------------------------------------------------------------------------ completion
+
+    @property
+    def monitor(self) -> Monitor:
+        """That of the device."""
+        return self.session.monitor
+
+    @property
+    def pending(self) -> tuple[Task, ...]:
+        """Tasks that have not ended, as far as the host knows, oldest first."""
+        return tuple(self._pending)
 
     @property
     def idle(self) -> bool:
@@ -193,7 +208,7 @@ class Queue:
 
     def describe_task(self) -> str:
         """What the stream is doing, without what it waits for."""
-        if self.closed:
+        if self not in self.session.streams:
             return f"{self} is closed"
         status, task, _ = self._driver.stream_wait(self.number)
         if status.running:
@@ -217,8 +232,7 @@ class Queue:
 
     def halt(self) -> None:
         """Stops the hardware stream. Its dropped records are left to the session."""
-        self._unsent.clear()
-        self._events.clear()
+        self._forget_unsent()
         self._driver.write(StreamCommand(abort=1), index=self.number)
         self.session.wait_until(
             lambda: self._driver.stream_state(self.number) is StreamState.DISABLED,
@@ -228,8 +242,13 @@ class Queue:
         )
         self._drop_pending()
 
+    def _forget_unsent(self) -> None:
+        self._unsent.clear()
+        self._events.clear()
+
     def _drop_pending(self) -> None:
         """Its tasks will never run: the hardware stream is disabled."""
+        self._forget_unsent()
         self.ended = self._tail
         while self._pending:
             self._pending.popleft().drop()
@@ -248,7 +267,11 @@ class Queue:
 
     def discard(self) -> None:
         """Closes it at once. While its abort does not end, the device keeps what it uses, the
-        memory of its session included."""
+        memory of its session included. Does nothing if it is closed."""
+        if self.closed:
+            return
+        self.closed = True
+        self._aborted = bool(self._pending)
         try:
             self.halt()
         except BaseException:
@@ -258,7 +281,6 @@ class Queue:
         else:
             self._give_back()
         finally:
-            self.closed = True
             self.session.forget(self)
 
     def _give_back(self) -> None:

@@ -22,6 +22,7 @@ from .event import Event
 from .finish import finish
 from .kernel.kernel import Kernel, check_binary
 from .memory import ALIGNMENT, Allocation, Buffer, Pool, check_dtype, check_shape
+from .monitor import entered
 from .notify import Notify
 from .queue import Queue
 from .ring import CompletionRing
@@ -75,6 +76,7 @@ class Session(Context):
 
     # --------------------------------------------------------------------------------- resources
 
+    @entered
     def stream(
         self,
         priority: int = 0,
@@ -124,11 +126,13 @@ class Session(Context):
         self.streams.append(stream)
         return stream
 
+    @entered
     def event(self, timing: bool = False) -> Event:
         """A new event; with `timing`, one whose times can be compared."""
         self.check()
         return Event(self, timing)
 
+    @entered
     def notify(self) -> Notify:
         """A new notify, its counter 0."""
         self.check()
@@ -136,6 +140,7 @@ class Session(Context):
         self.notifies.append(notify)
         return notify
 
+    @entered
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Buffer:
         """A new buffer in device memory, its contents undefined."""
         self.check()
@@ -143,6 +148,7 @@ class Session(Context):
         allocation = self._allocate(self._pool, math.prod(sizes) * plain.itemsize)
         return Buffer(self, allocation, 0, sizes, plain, True)
 
+    @entered
     def buffer(self, array: npt.NDArray[Any], stream: Stream | None = None) -> Buffer:
         """A new buffer with the contents of an array.
 
@@ -157,6 +163,7 @@ class Session(Context):
         self._fill(buffer, array, stream)
         return buffer
 
+    @entered
     def load(self, binary: bytes) -> Kernel:
         """Loads a kernel binary; waits until it is there. The same binary is loaded once."""
         self.check()
@@ -224,11 +231,14 @@ class Session(Context):
     def _progressed(self, ended: int) -> bool:
         return self.ended() != ended
 
+    @entered
     def synchronise(self, timeout: int | None = None) -> None:
         """Waits until everything submitted to its streams has ended; see `Stream.synchronise`."""
         self.check()
         start = self.device.driver.transport.now()
         for stream in tuple(self.streams):
+            if stream.closed:
+                continue  # by another thread
             passed = self.device.driver.transport.now() - start
             stream.synchronise(None if timeout is None else max(0, timeout - passed))
 
@@ -248,6 +258,7 @@ class Session(Context):
         for memory in (self._memory, self._host):
             memory.release()
 
+    @entered
     def close(self, *, drain: bool = True) -> None:
         """Ends the session: streams, events, buffers and kernels of it are gone.
 
@@ -259,15 +270,19 @@ class Session(Context):
         if self.closed:
             return
         wait = (self.synchronise, self.raise_fault) if drain and not self._reported else ()
-        try:
-            finish(
-                *wait, *(stream.discard for stream in self.streams), self.settle_all,
-                self.functions.close, *(notify.close for notify in tuple(self.notifies)),
-                partial(release, self.device.driver, self.context),
-                self._memory.free, self._host.free, partial(self.device.forget, self),
-            )  # fmt: skip
-        finally:
-            self.closed = True
+        finish(*wait, self._end)
+
+    def _end(self) -> None:
+        """Closes it, unless another thread has."""
+        if self.closed:
+            return
+        self.closed = True
+        finish(
+            *(stream.discard for stream in self.streams), self.settle_all,
+            self.functions.close, *(notify.close for notify in tuple(self.notifies)),
+            partial(release, self.device.driver, self.context),
+            self._memory.free, self._host.free, partial(self.device.forget, self),
+        )  # fmt: skip
 
     def __enter__(self) -> Self:
         return self

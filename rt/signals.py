@@ -18,6 +18,7 @@ from hw.regs.descriptor import (
 
 from .errors import InvalidParameter
 from .memory import Buffer
+from .monitor import Monitor, entered
 from .notify import Notify
 from .task import Resource, Task, timeout_units
 
@@ -40,6 +41,11 @@ class Signals(ABC):
 
     session: Session
 
+    @property
+    def monitor(self) -> Monitor:
+        """That of the device."""
+        return self.session.monitor
+
     @abstractmethod
     def prepare(self) -> Queue:
         """Makes sure that a task can be submitted; may wait for room in the ring."""
@@ -50,14 +56,17 @@ class Signals(ABC):
 
     # ---------------------------------------------------------------------------------- counters
 
+    @entered
     def notify(self, notify: Notify, amount: int = 1, *, profile: bool = False) -> Task:
         """Adds to a counter, modulo 2^32, when everything before it has ended."""
         return self._count(notify, NotifyOperation.ADD, amount, "", None, profile)
 
+    @entered
     def set_notify(self, notify: Notify, value: int, *, profile: bool = False) -> Task:
         """Sets a counter."""
         return self._count(notify, NotifyOperation.SET, value, "", None, profile)
 
+    @entered
     def wait_notify(
         self,
         notify: Notify,
@@ -93,6 +102,7 @@ class Signals(ABC):
 
     # ------------------------------------------------------------------------------------ values
 
+    @entered
     def write_value(
         self, buffer: Buffer, offset: int, value: int, *, profile: bool = False
     ) -> Task:
@@ -101,6 +111,7 @@ class Signals(ABC):
         sqe = Sqe(type=TaskType.VALUE_WRITE, payload=payload.to_int())
         return self._signal(sqe, [buffer.allocation], "", profile)
 
+    @entered
     def wait_value(
         self,
         buffer: Buffer,
@@ -152,6 +163,7 @@ class Signals(ABC):
 
     # -------------------------------------------------------------------------- streams and host
 
+    @entered
     def barrier(self, *, timeout: int | None = None, profile: bool = False) -> Task:
         """Waits for everything that any stream of the session was given before this call."""
         self.session.check()
@@ -161,6 +173,7 @@ class Signals(ABC):
         sqe = Sqe(type=TaskType.BARRIER, timeout=timeout_units(timeout))
         return self._signal(sqe, [], "all that was submitted to its session before it", profile)
 
+    @entered
     def callback(self, function: Callable[..., object], *args: object) -> Task:
         """Calls a function of the host with these arguments, and goes on when it has returned.
 

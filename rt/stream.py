@@ -24,6 +24,7 @@ from .event import GENERATIONS, Event, Slot, read_slot
 from .finish import finish
 from .kernel.kernel import Kernel
 from .memory import Buffer
+from .monitor import entered
 from .queue import Queue
 from .signals import Signals, check_word
 from .task import Task, timeout_units
@@ -51,6 +52,7 @@ class Stream(Queue, Copies, Signals):
 
     # ------------------------------------------------------------------------------ submission
 
+    @entered
     def launch(
         self,
         kernel: Kernel,
@@ -100,6 +102,7 @@ class Stream(Queue, Copies, Signals):
                 option=int(kernel.stale), completion=int(profile), counters=int(profile)),
         )  # fmt: skip
 
+    @entered
     def record(self, event: Event) -> None:
         """Records an event: it passes when everything submitted so far has ended.
 
@@ -124,7 +127,7 @@ class Stream(Queue, Copies, Signals):
                 )
                 return
         self.prepare()
-        cell = self.session.host_memory(TimedRecord.BYTES) if event.timing else None
+        cell = self._staging(TimedRecord.BYTES) if event.timing else None
         try:
             record = device.events.record(self._slot(event), self)
         except BaseException:
@@ -149,6 +152,7 @@ class Stream(Queue, Copies, Signals):
             return self.session.device.events.take()
         return record.slot
 
+    @entered
     def wait(self, other: Event | Stream, *, timeout: int | None = None) -> None:
         """What is submitted from now on waits for the latest record of an event, or for all that
         another stream was given so far.
@@ -199,17 +203,20 @@ class Stream(Queue, Copies, Signals):
     @contextmanager
     def batch(self) -> Iterator[None]:
         """What is submitted inside is announced to the device at the end, with one doorbell."""
-        self.check()
-        self._batches += 1
+        with self.monitor:
+            self.check()
+            self._batches += 1
         try:
             yield
         finally:
-            self._batches -= 1
-            if not self._batches and not self.closed:
-                self.commit()
+            with self.monitor:
+                self._batches -= 1
+                if not self._batches and not self.closed:
+                    self.commit()
 
     # ------------------------------------------------------------------------------ completion
 
+    @entered
     def query(self) -> bool:
         """Whether everything submitted so far has ended. Raises what failed in the session."""
         self.check_open()
@@ -219,6 +226,7 @@ class Stream(Queue, Copies, Signals):
         self._report_abort()
         return self.idle
 
+    @entered
     def synchronise(self, timeout: int | None = None) -> None:
         """Waits until everything submitted so far has ended. Raises what failed in the session.
 
@@ -228,7 +236,10 @@ class Stream(Queue, Copies, Signals):
         self.check_open()
         self.session.raise_fault()
         self.flush()
-        self.session.wait_until(lambda: not self._pending, timeout, self.describe)
+        last = self._tail
+        self.session.wait_until(
+            lambda: self.ended >= last, timeout, self.describe, streams=(self,)
+        )
         self.session.raise_fault()
         self._report_abort()
 
@@ -239,6 +250,7 @@ class Stream(Queue, Copies, Signals):
 
     # ------------------------------------------------------------------------------- end of life
 
+    @entered
     def abort(self) -> None:
         """Stops the running task and drops all that is pending; the next synchronise says so.
 
@@ -260,6 +272,7 @@ class Stream(Queue, Copies, Signals):
         """Waits until everything submitted has ended, and gives the hardware stream back."""
         self.destroy()
 
+    @entered
     def destroy(self, *, force: bool = False) -> None:
         """Gives the hardware stream back; waits until everything submitted has ended.
 
@@ -273,7 +286,9 @@ class Stream(Queue, Copies, Signals):
         try:
             if not self.stopped and not self.session.failed:
                 self.flush()
-                self.session.wait_until(lambda: not self._pending, None, self.describe)
+                self.session.wait_until(
+                    lambda: not self._pending, None, self.describe, streams=(self,)
+                )
         finally:
             self._drop()
 
@@ -295,8 +310,5 @@ class Stream(Queue, Copies, Signals):
     ) -> None:
         if self.closed or self.session.closed:
             return
-        if error is None:
-            self.close()
-        else:
-            self._drop()
+        self.destroy(force=error is not None)
 

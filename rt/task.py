@@ -16,6 +16,7 @@ from hw.regs.fault import FaultCause
 from .errors import InvalidParameter, StreamAborted
 from .event import Record, read_time
 from .memory import Allocation
+from .monitor import Monitor, entered
 
 if TYPE_CHECKING:
     from .queue import Queue
@@ -102,6 +103,8 @@ class Task:
         self.id = id
         self.state = TaskState.PENDING
         self.waits_for = waits_for
+        self.entries: tuple[Sqe, ...] = ()
+        """Its submitted entry, and behind it those of the list that a CALL runs."""
         self.record: Record | None = None
         self._profiled = profiled
         self._profile: Profile | None = None
@@ -116,6 +119,12 @@ class Task:
         """It has ended well, as far as the host knows."""
         return self.state is TaskState.DONE
 
+    @property
+    def monitor(self) -> Monitor:
+        """That of the device."""
+        return self.stream.monitor
+
+    @entered
     def wait(self, timeout: int | None = None) -> None:
         """Waits until it has ended. `timeout` as in `Stream.synchronise`."""
         session = self.stream.session
@@ -125,6 +134,7 @@ class Task:
                 lambda: self.state is not TaskState.PENDING,
                 timeout,
                 lambda: f"task {self.id}: {self.stream.describe()}",
+                streams=(self.stream,),
             )
         if self.state is TaskState.FAILED:
             session.raise_fault()
@@ -132,6 +142,7 @@ class Task:
             raise StreamAborted(f"task {self.id} of {self.stream} did not run to its end")
 
     @property
+    @entered
     def profile(self) -> Profile:
         """Start, end and counters of a task that was submitted with `profile=True`; waits."""
         if not self._profiled:
@@ -168,6 +179,10 @@ class Task:
             self.stream.session.stranded.append(self.record)
         self._release()
 
+    def reaches(self, address: int) -> bool:
+        """Whether the byte at that address lies in a buffer of its."""
+        return any(isinstance(used, Allocation) and used.covers(address) for used in self._uses)
+
     def finish(self) -> None:
         """What is left to do for the host before the staging memory is given back."""
 
@@ -199,6 +214,7 @@ class Download(Task):
         raw = transport.read_host(self._place, self._array.nbytes)
         self._array[...] = np.frombuffer(raw, self._array.dtype).reshape(self._array.shape)
 
+    @entered
     def result(self, timeout: int | None = None) -> npt.NDArray[Any]:
         """The array as it was when the copy ran; waits for the copy if it has not ended yet."""
         self.wait(timeout)

@@ -10,6 +10,7 @@ from hw.regs.instruction import ISA_VERSION, KERNEL_MAGIC, Instruction, KernelHe
 
 from ..errors import InvalidHandle, InvalidParameter, WrongContext
 from ..memory import Allocation
+from ..monitor import Monitor, entered
 from ..task import Task
 
 if TYPE_CHECKING:
@@ -96,6 +97,12 @@ class Kernel:
             self._fetched = task
         return task
 
+    @property
+    def monitor(self) -> Monitor:
+        """That of the device."""
+        return self.session.monitor
+
+    @entered
     def free(self) -> None:
         """Gives its memory back as soon as no submitted task uses it."""
         self.check(self.session)

@@ -3,7 +3,6 @@ import pytest
 
 from hw.regs.descriptor import EventWord
 from hw.regs.registers import InterruptStatus
-from rt.context import QUIET
 from rt.errors import (
     InvalidHandle,
     InvalidParameter,
@@ -13,6 +12,7 @@ from rt.errors import (
     WaitTimeout,
     WrongContext,
 )
+from rt.wait import QUIET
 from tests.rt.machine import ADD, SPIN, binary, machine
 
 BYTES = np.arange(100, dtype=np.uint8)
