@@ -5,6 +5,7 @@ from amaranth.lib import fifo, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from . import axi
+from .activity import amounts
 from .bus.memory_bus import MemoryBus
 from .core.core import MatrixCore
 from .csr import Csr
@@ -13,12 +14,16 @@ from .event import EventUnit
 from .fault import FaultCapture
 from .hint import PrefetchHint
 from .layout import struct
+from .notify import NotifyUnit
 from .pmu import Pmu
+from .poll import Poller
 from .queues.completion import CompletionWriter
 from .queues.queue import SubmissionQueues
 from .regs.descriptor import EventWord
-from .regs.pmu import PmuEvent
+from .schedule.barrier import BarrierUnit
 from .schedule.scheduler import Scheduler
+from .trace import traced
+from .value import ValueEngine
 
 __all__ = ["Npu"]
 
@@ -52,6 +57,9 @@ class Npu(wiring.Component):
         m.submodules.bus = self.bus = MemoryBus(config)
         m.submodules.queues = self.queues = SubmissionQueues(config)
         m.submodules.events = self.events = EventUnit(config)
+        m.submodules.notifies = self.notifies = NotifyUnit(config)
+        m.submodules.poller = self.poller = Poller(config)
+        m.submodules.barriers = self.barriers = BarrierUnit(config)
         m.submodules.scheduler = self.scheduler = Scheduler(config)
         m.submodules.completion = self.completion = CompletionWriter(config)
         m.submodules.faults = self.faults = FaultCapture(config, len(config.engines) + 1)
@@ -63,13 +71,16 @@ class Npu(wiring.Component):
             m.submodules[f"copy{n}"] = copy
         for n, core in enumerate(self.cores):
             m.submodules[f"core{n}"] = core
+        m.submodules.value = self.value = ValueEngine(config)
 
         connect(m, flipped(self.control), self.csr.control)
         connect(m, self.bus.memory, flipped(self.memory))
         self._memory(m)
         self._streams(m)
         self._engines(m)
+        self._waits(m)
         self._event_registers(m)
+        self._notify_registers(m)
         self._contexts(m)
         self._counters(m)
         self._trace(m)
@@ -77,8 +88,8 @@ class Npu(wiring.Component):
 
     def _memory(self, m):
         """Clients of the memory bus, in the order of the configuration's lists."""
-        reads = {"queue": self.queues.memory}
-        writes = {"completion": self.completion.memory}
+        reads = {"queue": self.queues.memory, "value": self.poller.memory}
+        writes = {"completion": self.completion.memory, "value": self.value.memory}
         for n, copy in enumerate(self.copies):
             reads[f"copy{n}"], writes[f"copy{n}"] = copy.read, copy.write
         for n, core in enumerate(self.cores):
@@ -103,7 +114,6 @@ class Npu(wiring.Component):
         for s, registers in enumerate(self.csr.streams):
             ring, stream, link = queues.rings[s], scheduler.streams[s], scheduler.rings[s]
             connect(m, queues.heads[s], scheduler.heads[s])
-            connect(m, scheduler.waiters[s], self.events.waiters[s])
             m.d.comb += [
                 ring.base.eq(registers.ring_base.value.address),
                 ring.args_base.eq(registers.args_base.value.address),
@@ -113,15 +123,21 @@ class Npu(wiring.Component):
                 ring.rung.eq(registers.doorbell.written),
                 registers.tail.value.tail.eq(ring.tail),
                 registers.head.value.head.eq(ring.head),
+                registers.stream_entry.value.entry.eq(ring.entry),
                 ring.active.eq(link.active),
                 ring.start.eq(link.start),
                 ring.flush.eq(link.flush),
+                ring.enter.eq(link.enter),
                 link.flushed.eq(ring.flushed),
+                link.empty.eq(ring.empty),
                 link.overrun.eq(queues.overrun[s]),
                 queues.retire[s].eq(link.retire),
                 stream.config.eq(registers.stream_config.value),
                 stream.start.eq(registers.stream_command.value.start),
                 stream.abort.eq(registers.stream_command.value.abort),
+                stream.returned.eq(registers.callback_return.written),
+                stream.returned_task.eq(registers.callback_return.value.task),
+                stream.returned_failed.eq(registers.callback_return.value.failed),
                 registers.stream_task.value.task_id.eq(stream.task_id),
                 registers.stream_wait.value.slot.eq(stream.wait.slot),
                 registers.stream_wait.value.generation.eq(stream.wait.generation),
@@ -131,10 +147,22 @@ class Npu(wiring.Component):
                 self.hint.settings[s].eq(stream.settings),
             ]
             status = registers.stream_status.value
+            m.d.comb += status.wait.eq(stream.wait_kind)
             m.d.comb += [
                 getattr(status, name).eq(getattr(stream, name))
-                for name in ("state", "running", "staged", "waiting", "engine", "cause")
+                for name in ("state", "running", "staged", "called", "waiting", "engine", "cause")
             ]
+
+    def _waits(self, m):
+        """What heads of streams wait for, and what is changed for them."""
+        scheduler = self.scheduler
+        for s in range(self.config.streams):
+            connect(m, scheduler.waiters[s], self.events.waiters[s])
+            connect(m, scheduler.notifies[s], self.notifies.waiters[s])
+            connect(m, scheduler.polls[s], self.poller.streams[s])
+            connect(m, scheduler.barriers[s], self.barriers.streams[s])
+        connect(m, scheduler.changes, self.notifies.changes)
+        m.d.comb += self.poller.interval.eq(self.csr.device.poll_interval.value.cycles)
 
     def _engines(self, m):
         scheduler = self.scheduler
@@ -145,7 +173,7 @@ class Npu(wiring.Component):
             core.engine.tasks.valid & core.engine.tasks.ready & core.engine.tasks.p.option
             for core in self.cores
         )
-        for n, engine in enumerate([*self.copies, *self.cores]):
+        for n, engine in enumerate([*self.copies, *self.cores, self.value]):
             connect(m, engine.engine, scheduler.engines[n])
         for n, core in enumerate(self.cores):
             connect(m, core.arguments, self.queues.arguments[n])
@@ -189,6 +217,15 @@ class Npu(wiring.Component):
             registers.event_time.value.timestamp.eq(events.selected.timestamp),
         ]
 
+    def _notify_registers(self, m):
+        registers, notifies = self.csr.event, self.notifies
+        m.d.comb += [
+            notifies.select.eq(registers.notify_select.value.counter),
+            registers.notify_value.value.value.eq(notifies.value),
+            notifies.set.eq(registers.notify_set.written),
+            notifies.set_value.eq(registers.notify_set.value.value),
+        ]
+
     def _contexts(self, m):
         """Completion rings, faults and interrupts of each context."""
         faults, completion = self.faults, self.completion
@@ -200,9 +237,14 @@ class Npu(wiring.Component):
         for c, registers in enumerate(self.csr.contexts):
             queue, record = completion.queues[c], faults.records[c]
             causes = registers.interrupt_status.set
-            stopped = Cat(
-                stream.stopped & (stream.settings.context == c) for stream in self.scheduler.streams
-            )
+            own = [stream.settings.context == c for stream in self.scheduler.streams]
+
+            def of_context(name, own=own):
+                return Cat(
+                    getattr(stream, name) & mine
+                    for stream, mine in zip(self.scheduler.streams, own, strict=True)
+                )
+
             m.d.comb += [
                 queue.base.eq(registers.completion_base.value.address),
                 queue.size.eq(registers.completion_config.value.size),
@@ -213,7 +255,9 @@ class Npu(wiring.Component):
                 causes.completion.eq(queue.written),
                 causes.fault.eq(faults.raised[c]),
                 causes.full.eq(queue.full),
-                causes.stopped.eq(stopped.any()),
+                causes.stopped.eq(of_context("stopped").any()),
+                causes.callback.eq(of_context("called_host").any()),
+                registers.context_callbacks.value.streams.eq(of_context("callback")),
                 faults.clear[c].eq(registers.fault_clear.value.clear),
                 pending[c].eq(
                     (registers.interrupt_status.value.as_value()
@@ -254,83 +298,18 @@ class Npu(wiring.Component):
                 pmu.selected[n].eq(registers.pmu_select.written),
                 registers.pmu_value.value.value.eq(pmu.values[n]),
             ]
-        for event, amount in self._amounts().items():
+        of_this_cycle = amounts(
+            self.config, scheduler=self.scheduler, bus=self.bus.activity, events=self.events,
+            faults=self.faults, cores=[core.activity for core in self.cores],
+        )  # fmt: skip
+        for event, amount in of_this_cycle.items():
             m.d.comb += pmu.amounts[event].eq(amount)
 
-    def _amounts(self):
-        """What each PMU event adds in this cycle."""
-        scheduler, activity = self.scheduler, self.bus.activity
-        copies = self.config.copy_channels
-        cores = [core.activity for core in self.cores]
-        copy_busy = scheduler.busy[:copies]
-        core_busy = scheduler.busy[copies : copies + len(cores)]
-        readers, writers = self.config.read_clients, self.config.write_clients
-
-        def beats(bits, clients, prefix):
-            return sum(bits[n] for n, name in enumerate(clients) if name.startswith(prefix))
-
-        return {
-            PmuEvent.TASKS: scheduler.retired,
-            PmuEvent.FAULTS: self.faults.amount,
-            PmuEvent.EVENT_RECORDS: self.events.recorded,
-            PmuEvent.EVENT_WAIT: sum(scheduler.blocked),
-            PmuEvent.READ_BURSTS: activity.read_issued,
-            PmuEvent.READ_BEATS: activity.read_beat,
-            PmuEvent.READ_OUTSTANDING: activity.reads,
-            PmuEvent.WRITE_BURSTS: activity.write_issued,
-            PmuEvent.WRITE_BEATS: activity.write_beat,
-            PmuEvent.WRITE_OUTSTANDING: activity.writes,
-            PmuEvent.READ_STALL: activity.read_stall,
-            PmuEvent.WRITE_STALL: activity.write_stall,
-            PmuEvent.QUEUE_READ_BEATS: beats(activity.read_beats, readers, "queue"),
-            PmuEvent.COPY_READ_BEATS: beats(activity.read_beats, readers, "copy"),
-            PmuEvent.CODE_READ_BEATS: beats(activity.read_beats, readers, "code"),
-            PmuEvent.LOAD_READ_BEATS: beats(activity.read_beats, readers, "load"),
-            PmuEvent.COMPLETION_WRITE_BEATS: beats(activity.write_beats, writers, "completion"),
-            PmuEvent.COPY_WRITE_BEATS: beats(activity.write_beats, writers, "copy"),
-            PmuEvent.STORE_WRITE_BEATS: beats(activity.write_beats, writers, "store"),
-            PmuEvent.COPY_BUSY: sum(copy_busy),
-            PmuEvent.CORE_BUSY: sum(core_busy),
-            PmuEvent.COPY_CORE_OVERLAP: copy_busy.any() & core_busy.any(),
-            PmuEvent.INSTRUCTIONS: sum(core.instruction for core in cores),
-            PmuEvent.MACS: sum(core.macs for core in cores),
-            PmuEvent.ARRAY_BUSY: sum(core.array_busy for core in cores),
-            PmuEvent.LOAD_BUSY: sum(core.load_busy for core in cores),
-            PmuEvent.COMPUTE_BUSY: sum(core.compute_busy for core in cores),
-            PmuEvent.STORE_BUSY: sum(core.store_busy for core in cores),
-            PmuEvent.LOAD_TOKEN_WAIT: sum(core.load_token_wait for core in cores),
-            PmuEvent.COMPUTE_TOKEN_WAIT: sum(core.compute_token_wait for core in cores),
-            PmuEvent.STORE_TOKEN_WAIT: sum(core.store_token_wait for core in cores),
-            PmuEvent.WEIGHT_WAIT: sum(core.weight_wait for core in cores),
-            **{PmuEvent.STREAM_WAIT + s: scheduler.blocked[s] for s in range(self.config.streams)},
-        }
-
     def _trace(self, m):
-        """Signals with lasting names: what runs where, who waits, what is recorded."""
-        scheduler, events = self.scheduler, self.events
-
-        def trace(name, value):
+        values = traced(
+            self.config, scheduler=self.scheduler, events=self.events, faults=self.faults,
+            irq=self.irq,
+        )  # fmt: skip
+        for name, value in values.items():
             signal = Signal.like(value, name=f"trace_{name}")
             m.d.comb += signal.eq(value)
-
-        for n, name in enumerate(self.config.engines):
-            trace(f"{name}_busy", scheduler.busy[n])
-            trace(f"{name}_stream", scheduler.tasks[n].stream)
-            trace(f"{name}_task_id", scheduler.tasks[n].task_id)
-            trace(f"{name}_started", scheduler.started[n])
-            trace(f"{name}_ended", scheduler.ended[n])
-        for s, stream in enumerate(scheduler.streams):
-            trace(f"stream{s}_state", stream.state)
-            trace(f"stream{s}_running", stream.running)
-            trace(f"stream{s}_waiting", stream.waiting)
-        record = events.record
-        trace("record", events.recorded)
-        trace("record_slot", record.slot)
-        trace("record_generation", record.generation)
-        trace("fault", self.faults.amount != 0)
-        cause = Signal(8)
-        for fault in reversed(self.faults.events):
-            with m.If(fault.valid):
-                m.d.comb += cause.eq(fault.report.cause)
-        trace("fault_cause", cause)
-        trace("irq", self.irq)

@@ -385,6 +385,7 @@ def test_ports_are_named_after_the_registers():
     assert csr.pmu.pmu_control.value.enable.shape().width == 1
     assert set(csr.event.signature.members) == {
         "event_record", "event_select", "event_value", "event_time",
+        "notify_select", "notify_value", "notify_set",
     }  # fmt: skip
     assert "identity" not in csr.device.signature.members
     assert set(csr.device.cycle.signature.members) == {"value"}

@@ -199,7 +199,7 @@ def test_counters_are_wider_than_32_bits():
     simulate(bench)
 
 
-@pytest.mark.parametrize("code", [0, 6, 255, PmuEvent.STREAM_WAIT + CONFIG.streams])
+@pytest.mark.parametrize("code", [0, 7, 255, PmuEvent.STREAM_WAIT + CONFIG.streams])
 def test_codes_without_meaning_count_nothing(code):
     async def bench(ctx, pmu):
         for amount in pmu.amounts:
