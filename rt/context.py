@@ -29,6 +29,7 @@ from .wait import Waiting
 
 if TYPE_CHECKING:
     from .device import Device
+    from .graph.graph import Graph
     from .queue import Queue
     from .stream import Stream
 
@@ -48,6 +49,7 @@ class Context:
     streams: its streams that are not closed.
     stranded: records that will never happen, whose slots streams may still wait for.
     functions: functions of the host that its streams call.
+    graphs: its graphs that are not closed.
     """
 
     def __init__(self, device: Device, context: int) -> None:
@@ -56,6 +58,7 @@ class Context:
         self.streams: list[Stream] = []
         self.stranded: list[Record] = []
         self.functions = Functions(device, context)
+        self.graphs: list[Graph] = []
         self.closed = False
         self._fault: FaultRecord | None = None
         self._reported = False
@@ -170,7 +173,10 @@ class Context:
         """Raises the session's fault, if there is one."""
         if self._fault is not None:
             self._reported = True
-            fault = DeviceFault(self._fault, "call session.recover() or close the session")
+            fault = DeviceFault(
+                self._fault, "call session.recover() or close the session",
+                self.explain(self._fault.task_id),
+            )  # fmt: skip
             raise fault from self.functions.errors.get(self._fault.task_id)
 
     def _inspect(self, entry: Completion | None) -> None:
@@ -179,13 +185,25 @@ class Context:
         if self._fault is None:
             self._fault = driver.fault(self.context)
         if self._fault is None and entry is not None:
-            self._fault = FaultRecord(
-                cause=entry.status, engine=driver.engine_name(entry.engine),
-                stream=entry.stream, task_id=entry.task_id, context=self.context, address=0,
-                access="read", start_pc=0, pc=0, instruction=0, state=0, timestamp=entry.end,
-            )  # fmt: skip
+            self._fault = self.fault_of(entry)
         for stream in self.streams:
             stream.stopped |= driver.stream_state(stream.number) is StreamState.STOPPED
+
+    def fault_of(self, entry: Completion) -> FaultRecord:
+        """What a completion entry tells, in the device's own words if it was the first fault."""
+        driver = self.device.driver
+        known = driver.fault(self.context)
+        if known and (known.stream, known.task_id) == (entry.stream, entry.task_id):
+            return known
+        return FaultRecord(
+            cause=entry.status, engine=driver.engine_name(entry.engine),
+            stream=entry.stream, task_id=entry.task_id, context=self.context, address=0,
+            access="read", start_pc=0, pc=0, instruction=0, state=0, timestamp=entry.end,
+        )  # fmt: skip
+
+    def explain(self, number: int) -> str:
+        """What a task with that number is in a graph, or nothing."""
+        return " ".join(filter(None, (graph.explain(number) for graph in self.graphs)))
 
     @entered
     def recover(self) -> None:
@@ -194,6 +212,7 @@ class Context:
         The completion ring begins anew, as a write of it that failed may have landed in part.
         """
         self.check()
+        self.cease()
         for stream in self.streams:
             stream.halt()
         self.settle_all()
@@ -202,6 +221,18 @@ class Context:
         self.functions.errors.clear()
         for stream in self.streams:
             stream.start()
+
+    def cease(self) -> None:
+        """Orders every stream to stop, before the end of any abort is waited for.
+
+        The one with the latest tasks comes first, so that no barrier passes as what it waits for
+        is dropped, and nothing goes on behind it.
+        """
+        def oldest(stream: Queue) -> int:
+            return stream.pending[0].id if stream.pending else 0
+
+        for stream in sorted(self.streams, key=oldest, reverse=True):
+            stream.cease()
 
     def settle(self, record: Record) -> None:
         """Nobody waits for a stranded record any more."""

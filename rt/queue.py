@@ -18,12 +18,14 @@ from hw.regs.registers import (
     StreamStatus,
 )
 
-from .errors import InvalidHandle
+from .errors import InvalidHandle, InvalidParameter
 from .monitor import Monitor
 from .ring import INDEXES, SubmissionRing
 from .task import Task
 
 if TYPE_CHECKING:
+    from .graph.capture import Capture
+    from .launch import Launch
     from .session import Session
 
 __all__ = ["Queue"]
@@ -91,6 +93,8 @@ class Queue:
         self._unsent: list[tuple[Task, Sqe]] = []
         self._events: dict[int, EventWord] = {}  # what the next task waits for, by slot
         self._batches = 0
+        self.capturing: Capture | None = None
+        """The capture that takes what is submitted."""
         self._aborted = False
         try:
             self.start()
@@ -105,6 +109,9 @@ class Queue:
 
     def submit(self, task: Task, sqe: Sqe) -> Task:
         """Appends a task, which `prepare` has made room for; it waits for the events held."""
+        if self.capturing is not None:
+            self.capturing.add(self, task, sqe)
+            return task
         assert self._tail - self.ended < self._ring.entries
         deps = [word.to_int() for word in self._events.values()]
         self._events.clear()
@@ -117,18 +124,44 @@ class Queue:
             self.commit()
         return task
 
-    def prepare(self) -> Self:
-        """Makes sure that a task can be submitted; may wait for room in the ring."""
+    @property
+    def room(self) -> int:
+        """Tasks that can be submitted without waiting for others."""
+        return self._ring.entries - (self._tail - self.ended)
+
+    def prepare(self, entries: int = 1) -> Self:
+        """Makes sure that so many tasks can be submitted; may wait for room in the ring."""
         self.check()
-        if self._tail - self.ended >= self._ring.entries:
+        if self.capturing is not None:
+            self.capturing.check()
+            return self
+        if entries > self._ring.entries:
+            raise InvalidParameter(
+                f"{entries} entries are needed at once and the ring of {self} has "
+                f"{self._ring.entries}; make the stream with a greater depth="
+            )
+        if self.room < entries:
             self.session.wait_until(
-                lambda: self._tail - self.ended < self._ring.entries,
+                lambda: self.room >= entries,
                 None,
                 lambda: f"room in the ring of {self._ring.entries} entries: {self.describe()}",
                 streams=(self,),
             )
             self.check()
         return self
+
+    def place(self, launch: Launch) -> int:
+        """Puts the arguments of the next task where they are fetched ahead from."""
+        if self.capturing is not None:
+            return self.capturing.place(launch)
+        index = self._tail - self._origin
+        self._ring.write_arguments(index, launch.arguments)
+        return self._ring.args_address(index)
+
+    def refuse_capture(self, call: str) -> None:
+        """Raises if it is being captured, which spoils the capture."""
+        if self.capturing is not None:
+            self.capturing.refuse(f"{self} was to {call} while it was captured")
 
     def commit(self) -> None:
         """Writes what was submitted and rings the doorbell. The last task reports its end."""
@@ -138,7 +171,7 @@ class Queue:
         self._unsent[-1] = task, sqe.replace(completion=1)
         entries = [sqe for _, sqe in self._unsent]
         for task, sqe in self._unsent:
-            task.entries = (sqe, *task.entries)
+            task.entry = sqe
         first = self._tail - len(entries) - self._origin
         self._unsent.clear()
         self._ring.write_entries(first, entries)
@@ -146,7 +179,7 @@ class Queue:
 
     def flush(self) -> None:
         """Announces everything submitted so far, waits of the stream included."""
-        if self._events:
+        if self._events and self.capturing is None:
             self.submit_waits()
         self.commit()
 
@@ -182,18 +215,26 @@ class Queue:
     def completed(self, entry: Completion) -> bool:
         """A completion entry: its task has ended, and all before it.
 
-        Returns whether that task was pending. Of an entry that the device could not read, the
+        Returns whether that task was pending. One of a list tells of what is before its CALL. Of an entry that the device could not read, the
         number means nothing, and no task is taken as ended.
         """
         if entry.status in UNREADABLE and self._driver.engine_name(entry.engine) == "queue":
             return False
+        number = next((n for n, task in enumerate(self._pending) if task.lists(entry.task_id)), -1)
+        if number >= 0:
+            for _ in range(number):
+                self._end_oldest(None)
+            self._pending[0].listed(entry)
+            return True
         known = False
         while self._pending and self._pending[0].id <= entry.task_id:
-            task = self._pending.popleft()
-            self.ended += 1
-            known = task.id == entry.task_id
-            task.end(entry if known else None)
+            known = self._pending[0].id == entry.task_id
+            self._end_oldest(entry if known else None)
         return known
+
+    def _end_oldest(self, entry: Completion | None) -> None:
+        self.ended += 1
+        self._pending.popleft().end(entry)
 
     def describe(self) -> str:
         """What the stream is doing and what it waits for, from its registers."""
@@ -226,14 +267,18 @@ class Queue:
     def records(self, slot: int, generation: int) -> bool:
         """Whether a pending task of it records that event."""
         wanted = EventWord(slot=slot, generation=generation)
-        return any(task.record and task.record.word == wanted for task in self._pending)
+        return any(task.records(wanted) for task in self._pending)
 
     # ------------------------------------------------------------------------------- end of life
 
-    def halt(self) -> None:
-        """Stops the hardware stream. Its dropped records are left to the session."""
+    def cease(self) -> None:
+        """Orders the hardware stream to stop."""
         self._forget_unsent()
         self._driver.write(StreamCommand(abort=1), index=self.number)
+
+    def halt(self) -> None:
+        """Stops the hardware stream. Its dropped records are left to the session."""
+        self.cease()
         self.session.wait_until(
             lambda: self._driver.stream_state(self.number) is StreamState.DISABLED,
             None,
@@ -252,6 +297,7 @@ class Queue:
         self.ended = self._tail
         while self._pending:
             self._pending.popleft().drop()
+        self.session.collect()  # what was still on its way means none of the tasks that follow
 
     def start(self) -> None:
         """Starts the hardware stream, which is disabled, with an empty ring."""

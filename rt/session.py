@@ -20,6 +20,9 @@ from .copy import check_array
 from .errors import InvalidParameter, MemoryExhausted, NoStream, WrongContext
 from .event import Event
 from .finish import finish
+from .graph.build import build
+from .graph.desc import TaskDesc
+from .graph.graph import Graph
 from .kernel.kernel import Kernel, check_binary
 from .memory import ALIGNMENT, Allocation, Buffer, Pool, check_dtype, check_shape
 from .monitor import entered
@@ -111,9 +114,8 @@ class Session(Context):
                 f"the failure mode is {failure_mode!r}; choose one of "
                 f"{', '.join(mode.name for mode in FailureMode)} of FailureMode"
             )
-        longest = min(max(1, self.device.patience // 2), LONGEST)
         timeout_units(timeout)
-        limit = longest if timeout is None else timeout
+        limit = self.timeout if timeout is None else timeout
         number = self.device.take_stream()
         try:
             stream = Stream(
@@ -125,6 +127,11 @@ class Session(Context):
             raise
         self.streams.append(stream)
         return stream
+
+    @property
+    def timeout(self) -> int:
+        """Longest run of a kernel in cycles, of a stream that is made without one."""
+        return min(max(1, self.device.patience // 2), LONGEST)
 
     @entered
     def event(self, timing: bool = False) -> Event:
@@ -139,6 +146,15 @@ class Session(Context):
         notify = Notify(self, self.device.counters.take())
         self.notifies.append(notify)
         return notify
+
+    @entered
+    def graph(self, tasks: Sequence[TaskDesc], *, streams: int = 1, name: str = "") -> Graph:
+        """A graph of tasks, ready to be replayed on at most so many streams; see `rt.graph`.
+
+        Waits until its lists are in device memory. name: what errors call it.
+        """
+        self.check()
+        return build(self, tasks, streams, name)
 
     @entered
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Buffer:
@@ -185,16 +201,16 @@ class Session(Context):
         """Uploads what a new buffer holds; the buffer is freed if that fails."""
         try:
             if stream is None:
-                self._upload(buffer, array)
+                self.store(buffer, array)
             else:
                 stream.upload(buffer, array)
         except BaseException:
             buffer.allocation.free()
             raise
 
-    def _upload(self, buffer: Buffer, array: npt.NDArray[Any]) -> None:
+    def store(self, buffer: Buffer, array: npt.NDArray[Any]) -> None:
         """Uploads by an idle stream, or one for this purpose, or any, and waits."""
-        usable = [stream for stream in self.streams if not stream.stopped]
+        usable = [s for s in self.streams if not s.stopped and s.capturing is None]
         stream = next((stream for stream in usable if stream.idle), None)
         if stream is not None:
             stream.upload(buffer, array).wait()
@@ -209,6 +225,10 @@ class Session(Context):
         with stream:
             stream.upload(buffer, array).wait()
 
+    def device_memory(self, size: int, alignment: int = ALIGNMENT) -> Allocation:
+        """Device memory. Waits for tasks if what they use is all that is missing."""
+        return self._allocate(self._pool, size, alignment)
+
     def host_memory(self, size: int, alignment: int = ALIGNMENT) -> Allocation:
         """Host memory that the device can reach. Waits for copies in flight if it is scarce."""
         return self._allocate(self._staging, size, alignment)
@@ -220,7 +240,8 @@ class Session(Context):
             try:
                 return Allocation(pool, size, alignment)
             except MemoryExhausted:
-                if not pool.deferred or self.failed:
+                idle = all(stream.idle for stream in self.streams)
+                if not pool.deferred or self.failed or idle:
                     raise
             self.wait_until(
                 partial(self._progressed, self.ended()),
@@ -278,7 +299,7 @@ class Session(Context):
             return
         self.closed = True
         finish(
-            *(stream.discard for stream in self.streams), self.settle_all,
+            self.cease, *(stream.discard for stream in self.streams), self.settle_all,
             self.functions.close, *(notify.close for notify in tuple(self.notifies)),
             partial(release, self.device.driver, self.context),
             self._memory.free, self._host.free, partial(self.device.forget, self),
