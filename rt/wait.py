@@ -147,7 +147,7 @@ class Waiting:
                 self._device.service()
                 self._monitor.wake()
                 still = None
-            elif not self._monitor.alone:
+            elif self._quiet.holds or not self._monitor.alone:
                 self._sleep()
             elif self._timeout is None and end <= stop.cycle < self._start + self._limit:
                 last, still = still, self._still()
@@ -167,7 +167,7 @@ class Waiting:
 
     def _let_run(self, end: int) -> Stop:
         """Lets time pass until that cycle, an interrupt, or another thread's turn."""
-        if self._quiet.holds and not self._monitor.alone and not self._hurries:
+        if self._quiet.holds and not self._hurries:
             end = self._transport.now()
         while True:
             step = end
