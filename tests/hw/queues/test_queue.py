@@ -1,255 +1,18 @@
 """Submission queues: order, contents and causes of heads, arguments, flush, and exact cycles."""
 
-import random
-import zlib
-from collections import deque
-from dataclasses import dataclass, field
-
 import pytest
 
 from hw.config import NpuConfig
-from hw.interface import Status
 from hw.queues.queue import SubmissionQueues
-from hw.regs.descriptor import CopyPayload, EventWord, KernelPayload, Sqe, TaskType, seal
-from hw.regs.fault import FaultCause
-from tests.models.decode import cause_of
+from hw.regs.descriptor import Sqe, seal
+from tests.hw.queues.driver import ARGS, ELSEWHERE, RING, SIZE, kernel
+from tests.hw.queues.scenario import Scenario
 from tests.models.port import ReadMemory
 from tests.simulation import simulate
 
 pytestmark = pytest.mark.usefixtures("engine")
 
-RING = 0x0000
-ARGS = 0x4000
-ELSEWHERE = 0xC000
-SIZE = 0x10000
-CAUSES = {
-    Status.DENIED: FaultCause.ACCESS_VIOLATION,
-    Status.SLVERR: FaultCause.BUS_SLAVE_ERROR,
-    Status.DECERR: FaultCause.BUS_DECODE_ERROR,
-}
 TINY = NpuConfig.preset("tiny")
-
-
-def kernel(args_address, **fields):
-    payload = KernelPayload(kernel_address=0x40, args_address=args_address).to_int()
-    return seal(Sqe(type=TaskType.KERNEL, payload=payload, **fields))
-
-
-@dataclass
-class Expected:
-    sqe: int
-    cause: int
-    slot: int
-    address: int
-    block: bytes | None
-
-
-@dataclass
-class Ring:
-    """The driver's and the scheduler's side of one stream, with what it expects to see."""
-
-    number: int
-    size: int
-    args: bool
-    tail: int = 0
-    shown: int = 0
-    head: int = 0
-    expected: deque = field(default_factory=deque)
-    blocks_left: deque = field(default_factory=deque)
-    running: int = 0
-    active: bool = False
-    flushing: bool = False
-    flush_cycles: int = 0
-
-    @property
-    def base(self):
-        return RING + self.number * 0x1000
-
-    @property
-    def args_base(self):
-        return ARGS + self.number * 0x2000 if self.args else 0
-
-
-class Scenario:
-    """Random work for every stream, one cycle after the other."""
-
-    def __init__(self, config, seed, cycles, index_bits=32):
-        self.config = config
-        self.modulus = 1 << index_bits
-        self.rng = random.Random(seed)
-        self.cycles = cycles
-        self.dut = SubmissionQueues(config)
-        self.memory = ReadMemory(self.dut.memory, config, SIZE, latency=6, rng=self.rng)
-        self.rings = [Ring(i, self.rng.randrange(1, 4), i % 3 != 1) for i in range(config.streams)]
-        self.elsewhere = 0
-        self.seen = set()
-        self.tasks = 0
-        self.flush_odds = 0.001
-
-    def spoil(self, address, count):
-        """Makes one beat of a part fail; returns its address and the cause."""
-        unit = min(self.config.data_bytes, 64)
-        bad = address + self.rng.randrange(count // unit) * unit
-        status = self.rng.choice(list(CAUSES))
-        self.memory.failing[bad] = status
-        return bad, CAUSES[status]
-
-    def heal(self, address, count):
-        for at in range(address, address + count, 8):
-            self.memory.failing.pop(at, None)
-
-    def submit(self, ring):
-        """Writes the next entry and notes what the device must make of it."""
-        rng = self.rng
-        place = ring.tail % (1 << ring.size)
-        address = ring.base + place * 64
-        default = ring.args_base + place * 128
-        self.heal(address, 64)
-        kind = rng.choice(["nop", "copy", "kernel", "kernel", "far", "damaged", "bad", "misuse"])
-        common = dict(task_id=rng.getrandbits(64), timeout=rng.getrandbits(32))
-        block = None
-        if kind in ("kernel", "far"):
-            if kind == "kernel" and ring.args:
-                source = default
-            else:
-                self.elsewhere = (self.elsewhere + 192) % (SIZE - ELSEWHERE - 256)
-                source = ELSEWHERE + self.elsewhere
-            block = rng.randbytes(128)
-            sqe = kernel(source, **common)
-        elif kind == "copy":
-            payload = CopyPayload(source=rng.getrandbits(40), row_bytes=5, rows=2).to_int()
-            sqe = seal(Sqe(type=TaskType.MEMCPY, payload=payload, **common))
-        elif kind == "misuse":
-            word = EventWord(slot=self.config.events, generation=1).to_int()
-            sqe = seal(Sqe(record=1, record_event=word, **common))
-        elif kind == "bad":
-            sqe = seal(Sqe(type=rng.choice([TaskType.BARRIER, TaskType.KERNEL]), **common))
-        else:
-            sqe = seal(Sqe(**common))
-        content = sqe.to_bytes()
-        if kind == "damaged":
-            bit = rng.randrange(512)
-            content = (sqe.to_int() ^ (1 << bit)).to_bytes(64, "little")
-        sqe = Sqe.from_bytes(content)
-        good = zlib.crc32(sqe.to_bytes()[:36] + bytes(4) + sqe.to_bytes()[40:]) == sqe.crc
-        cause = cause_of(sqe, self.config) if good else FaultCause.CHECKSUM
-        where = address
-        self.memory.put(address, content)
-        if ring.args:
-            self.heal(default, 128)
-            self.memory.put(default, rng.randbytes(128))
-            if rng.random() < 0.1 and (block is None or source != default):
-                self.spoil(default, 128)
-        if block is not None:
-            self.heal(source, 128)
-            self.memory.put(source, block)
-        if rng.random() < 0.1:
-            where, cause = self.spoil(address, 64)
-        elif block is not None and rng.random() < 0.15:
-            where, cause = self.spoil(source, 128)
-        if cause != FaultCause.NONE:
-            block = None
-        slot = ring.tail % self.config.staging
-        ring.expected.append(Expected(sqe.to_int(), cause, slot, where, block))
-        ring.tail += 1
-        self.seen.add(cause)
-
-    async def bench(self, ctx):
-        for ring, port in zip(self.rings, self.dut.rings, strict=True):
-            ctx.set(port.size, ring.size)
-        lookups = deque()
-        answer = None
-        for _ in range(self.cycles):
-            retire = 0
-            for i, ring in enumerate(self.rings):
-                retire |= self.stream_cycle(ctx, i, ring, lookups) << i
-            ctx.set(self.dut.retire, retire)
-            port = self.dut.arguments[0]
-            asked = lookups.popleft() if lookups else None
-            if asked:
-                ring, slot, word, _ = asked
-                ctx.set(port.stream, ring.number)
-                ctx.set(port.slot, slot)
-                ctx.set(port.word, word)
-            await ctx.tick()
-            if answer:
-                ring, _, word, block = answer
-                if word == 15:
-                    ring.blocks_left.popleft()
-            answer = asked
-            if answer:
-                _, _, word, block = answer
-                wanted = int.from_bytes(block[word * 8 : word * 8 + 8], "little")
-                assert ctx.get(port.data) == wanted
-
-    def stream_cycle(self, ctx, i, ring, lookups):
-        """Sets the inputs of one stream for this cycle; returns whether a task retires."""
-        rng, port, head = self.rng, self.dut.rings[i], self.dut.heads[i]
-        ctx.set(port.rung, 0)
-        ctx.set(port.start, 0)
-        ctx.set(head.ready, 0)
-        assert ctx.get(port.tail) == ring.tail % self.modulus
-        if ring.flushing:
-            ring.flush_cycles += 1
-            assert ring.flush_cycles < 1000
-            if ctx.get(port.flushed):
-                ring.flushing, ring.flush_cycles = False, 0
-                ring.expected.clear()
-                ring.head = ring.tail
-                ctx.set(port.flush, 0)
-                assert ctx.get(port.head) == ring.tail % self.modulus
-            return 0
-        assert ctx.get(port.head) == ring.head % self.modulus
-        assert ctx.get(port.empty) == (ring.head == ring.tail)
-        if not ring.active:
-            # Where the ring lies counts in the cycle of the start alone.
-            if rng.random() < 0.1:
-                ctx.set(port.start, 1)
-                ctx.set(port.base, ring.base + 63)
-                ctx.set(port.args_base, ring.args_base)
-                ring.active = True
-                ring.tail = ring.head = 0
-            return 0
-        ctx.set(port.active, 1)
-        ctx.set(port.base, 0x15_5555_5540)
-        ctx.set(port.args_base, 0x2A_AAAA_AA80)
-        if rng.random() < self.flush_odds and not ring.running:
-            ctx.set(port.flush, 1)
-            ctx.set(port.active, 0)
-            ring.active, ring.flushing = False, True
-            return 0
-        if rng.random() < 0.05:
-            ctx.set(port.rung, 1)
-            if rng.random() < 0.2:
-                wrong = rng.choice([ring.head + (1 << ring.size) + 1, ring.head - 1, ring.tail - 1])
-                ctx.set(port.doorbell, wrong % self.modulus)
-                assert ctx.get(self.dut.overrun) >> i & 1
-            else:
-                for _ in range(rng.randrange(ring.head + (1 << ring.size) - ring.tail + 1)):
-                    self.submit(ring)
-                ctx.set(port.doorbell, ring.tail % self.modulus)
-                assert not ctx.get(self.dut.overrun) >> i & 1
-        if ctx.get(head.valid):
-            self.check_head(ctx.get(head.p), ring.expected[0])
-            if rng.random() < 0.3:
-                ctx.set(head.ready, 1)
-                self.tasks += 1
-                ring.running += 1
-                expected = ring.expected.popleft()
-                if expected.block:
-                    ring.blocks_left.append(ring.running)
-                    lookups.extend((ring, expected.slot, w, expected.block) for w in range(16))
-        elif ring.running and not ring.blocks_left and rng.random() < 0.3:
-            ring.running -= 1
-            ring.head += 1
-            return 1
-        return 0
-
-    def check_head(self, shown, expected):
-        assert shown.sqe.as_bits() == expected.sqe or expected.cause in CAUSES.values()
-        assert FaultCause(shown.cause) == expected.cause
-        assert shown.slot == expected.slot
-        assert shown.address == expected.address
 
 
 @pytest.mark.parametrize(
@@ -267,6 +30,9 @@ def test_random_work_shows_in_order_with_the_right_causes_and_arguments(config, 
     simulate(scenario.dut, scenario.bench, background=[scenario.memory.serve])
     assert scenario.tasks > cycles / 60
     assert len(scenario.seen) == 7
+    assert scenario.listed > scenario.tasks / 10
+    assert scenario.returns
+    assert scenario.flushes_inside
 
 
 def test_indices_wrap(monkeypatch):
