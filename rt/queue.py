@@ -16,6 +16,7 @@ from hw.regs.registers import (
     StreamConfig,
     StreamState,
     StreamStatus,
+    Wait,
 )
 
 from .errors import InvalidHandle, InvalidParameter
@@ -215,7 +216,8 @@ class Queue:
     def completed(self, entry: Completion) -> bool:
         """A completion entry: its task has ended, and all before it.
 
-        Returns whether that task was pending. One of a list tells of what is before its CALL. Of an entry that the device could not read, the
+        Returns whether that task was pending. One of a list tells of what is before its CALL. Of
+        an entry that the device could not read, the
         number means nothing, and no task is taken as ended.
         """
         if entry.status in UNREADABLE and self._driver.engine_name(entry.engine) == "queue":
@@ -245,7 +247,14 @@ class Queue:
                 f"{self._state(status)}: task {task} waits for event slot {wait.slot} "
                 f"generation {wait.generation}, which {source}"
             )
+        if not status.running and status.wait:
+            return f"{self._state(status)}: task {task} waits for {self._waits_for(task, status)}"
         return self.describe_task()
+
+    def _waits_for(self, number: int, status: StreamStatus) -> str:
+        kind = {wait.value: wait.name.lower() for wait in Wait}.get(status.wait, "?")
+        known = (task.waits_for for task in self._pending if task.id == number)
+        return next(known, f"a {kind} in a list")
 
     def describe_task(self) -> str:
         """What the stream is doing, without what it waits for."""
