@@ -77,6 +77,7 @@ def test_a_barrier_gives_up_after_its_timeout(session, spin):
     one, two = session.stream(), session.stream()
     spin(one, 30_000)
     task = two.barrier(timeout=2048)
+    assert two.describe().endswith("waits for all that was submitted to its session before it")
     with pytest.raises(DeviceFault, match="TASK_TIMEOUT on queue") as caught:
         session.synchronise()
     assert caught.value.record.task_id == task.id

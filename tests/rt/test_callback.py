@@ -49,6 +49,31 @@ def test_no_time_passes_meanwhile(session, calls):
     assert calls == [0]
 
 
+def test_no_time_passes_for_others_either(device, session, spin, calls):
+    transport, stream, other = device.driver.transport, session.stream(), device.session()
+    running = other.stream()
+    running.launch(other.load(binary(SPIN, device.config)), scalars=[30_000])
+    waiting = threading.Event()
+
+    def wait():
+        waiting.set()
+        running.synchronise()
+
+    waiter = threading.Thread(target=wait)
+
+    def function():
+        waiter.start()
+        start = transport.now()
+        waiting.wait(10)
+        threading.Event().wait(0.05)
+        calls.append(transport.now() - start)
+
+    stream.callback(function)
+    stream.synchronise()
+    waiter.join(10)
+    assert calls == [0]
+
+
 def test_functions_run_on_one_thread_in_the_order_of_the_device(session, spin, calls):
     one, two = session.stream(), session.stream()
 
@@ -214,12 +239,12 @@ def test_a_stream_is_aborted_while_its_function_runs(session, calls):
     assert calls == [True, "next"]
 
 
-def test_a_wait_for_a_function_says_so(session, calls):
-    one, two = session.stream(), session.stream()
-    one.wait(two)
-    task = one.callback(calls.append, 1)
+def test_a_stream_says_that_it_waits_for_a_function(session, calls):
+    stream = session.stream()
+    task = stream.callback(calls.append, 1)
     assert task.waits_for == "the host's function list.append"
-    one.synchronise()
+    assert stream.describe().endswith(f"task {task.id} waits for the host's function list.append")
+    stream.synchronise()
 
 
 def test_what_is_no_function_is_refused(session):

@@ -57,8 +57,9 @@ def test_each_of_several_waiters_takes_its_share(session):
 
 def test_a_wait_that_lasts_too_long_is_a_fault_of_its_own(session):
     stream, notify = session.stream(), session.notify()
-    task = stream.wait_notify(notify, 5, timeout=3000)
     now = session.device.driver.transport.now()
+    task = stream.wait_notify(notify, 5, timeout=3000)
+    assert stream.describe().endswith(f"task {task.id} waits for notify 0 to be at least 5")
     with pytest.raises(DeviceFault, match="TASK_TIMEOUT on queue, stream 0") as caught:
         stream.synchronise()
     assert caught.value.code == 107020
