@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,7 @@ class Context:
         self.stranded: list[Record] = []
         self.functions = Functions(device, context)
         self.graphs: list[Graph] = []
+        self.graph_numbers = itertools.count(1)
         self.closed = False
         self._fault: FaultRecord | None = None
         self._reported = False

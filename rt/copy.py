@@ -139,6 +139,7 @@ class Copies(ABC):
         profile: bool,
     ) -> Download:
         stream = self.prepare()
+        stream.refuse_capture("download")
         staging = self._staging(row_bytes * rows)
         payload = CopyPayload(
             source=buffer.address + offset, source_pitch=pitch,

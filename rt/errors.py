@@ -12,10 +12,10 @@ from hw.regs.errors import ConfigError, EncodingError, NpuError
 from hw.regs.fault import FaultCause
 
 __all__ = [
-    "AclError", "ConfigError", "DeadlockError", "DeviceFault", "EncodingError", "FaultRecord",
-    "IncompatibleDevice", "InvalidHandle", "InvalidParameter", "KernelError", "MemoryExhausted",
-    "NoContext", "NoEvent", "NoNotify", "NoStream", "NoTimestamp", "NpuError", "ReentryError",
-    "StreamAborted", "TransportError", "Unsupported", "WaitTimeout", "WrongContext",
+    "AclError", "CaptureError", "ConfigError", "DeadlockError", "DeviceFault", "EncodingError",
+    "FaultRecord", "IncompatibleDevice", "InvalidHandle", "InvalidParameter", "KernelError",
+    "MemoryExhausted", "NoContext", "NoEvent", "NoNotify", "NoStream", "NoTimestamp", "NpuError",
+    "ReentryError", "StreamAborted", "TransportError", "Unsupported", "WaitTimeout", "WrongContext",
 ]  # fmt: skip
 
 
@@ -95,6 +95,20 @@ class MemoryExhausted(AclError, MemoryError):
     """No room in device memory or in the host memory of the session."""
 
     code = 207001
+
+
+class CaptureError(AclError):
+    """A call that a capture does not allow, or a capture that gives no graph."""
+
+    DEPENDENCY = 107024
+    UNJOINED = 107025
+    STREAM = 107027
+    EVENT = 107028
+    CONFLICT = 107032
+
+    def __init__(self, message: str, code: int = STREAM) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class NoEvent(AclError):
@@ -217,8 +231,8 @@ class DeviceFault(AclError):
     `record` is the first fault of the session's context.
     """
 
-    def __init__(self, record: FaultRecord, remedy: str) -> None:
-        super().__init__(f"{record} To recover, {remedy}.")
+    def __init__(self, record: FaultRecord, remedy: str, more: str = "") -> None:
+        super().__init__(f"{record} {more + ' ' if more else ''}To recover, {remedy}.")
         self.record = record
         self.code = FAULT_CODES.get(record.cause, AclError.code)
         if record.cause == FaultCause.ACCESS_VIOLATION and record.engine.startswith("copy"):

@@ -16,6 +16,7 @@ from .memory import Allocation
 from .monitor import Monitor, entered
 
 if TYPE_CHECKING:
+    from .graph.capture import Point
     from .queue import Queue
     from .session import Session
 
@@ -86,6 +87,30 @@ class EventSlots:
             slot.generation = self.driver.read(EventValue).generation
         return self.free.popleft()
 
+    def require(self, count: int) -> None:
+        """Raises `NoEvent` unless so many slots are free."""
+        if len(self.free) < count:
+            self.collect()
+        if len(self.free) < count:
+            raise NoEvent(
+                f"{count} event slots are needed and {len(self.free)} of "
+                f"{self.driver.config.events} are free; synchronise a stream that records, or "
+                "close a graph"
+            )
+
+    def hold(self) -> Slot:
+        """A slot that is in use until `release`."""
+        slot = self.take()
+        slot.pending += 1
+        return slot
+
+    def release(self, slot: Slot) -> None:
+        """One of those who use the slot does not any more."""
+        slot.pending -= 1
+        if not slot.pending:
+            slot.stream = None
+            self.free.append(slot)
+
     def record(self, slot: Slot, stream: Queue) -> Record:
         """The next generation of a slot, for `stream`."""
         assert slot.generation is not None
@@ -98,10 +123,7 @@ class EventSlots:
     def retire(self, record: Record) -> None:
         """A record has passed the device, or never will."""
         record.done = True
-        record.slot.pending -= 1
-        if not record.slot.pending:
-            record.slot.stream = None
-            self.free.append(record.slot)
+        self.release(record.slot)
 
 
 class Event:
@@ -120,8 +142,23 @@ class Event:
     def __init__(self, session: Session, timing: bool) -> None:
         self.session = session
         self.timing = timing
-        self.record: Record | None = None
-        """The latest record."""
+        self.point: Point | None = None
+        """The latest record, if that was in a capture."""
+        self._record: Record | None = None
+
+    @property
+    def record(self) -> Record | None:
+        """The latest record outside of captures."""
+        return self._record
+
+    @record.setter
+    def record(self, record: Record) -> None:
+        self._record, self.point = record, None
+
+    def _check_point(self) -> None:
+        """Raises if it was recorded in a capture."""
+        if self.point is not None:
+            self.point.capture.refuse_event()
 
     @property
     def monitor(self) -> Monitor:
@@ -131,6 +168,7 @@ class Event:
     @entered
     def query(self) -> bool:
         """Whether the latest record has passed. Raises what failed in the session."""
+        self._check_point()
         self.session.poll()
         return self.record is None or self.record.done
 
@@ -138,6 +176,7 @@ class Event:
     def synchronise(self, timeout: int | None = None) -> None:
         """Waits until the latest record has passed. `timeout` as in `Stream.synchronise`."""
         self.session.check()
+        self._check_point()
         record = self.record
         if record is None:
             return
@@ -160,6 +199,7 @@ class Event:
         `NoTimestamp` when it is lost, and when the latest record has not passed.
         """
         self.session.check()
+        self._check_point()
         record = self.record
         if record is None or not record.done or record.dropped:
             raise NoTimestamp(

@@ -217,8 +217,8 @@ class Queue:
         """A completion entry: its task has ended, and all before it.
 
         Returns whether that task was pending. One of a list tells of what is before its CALL. Of
-        an entry that the device could not read, the
-        number means nothing, and no task is taken as ended.
+        an entry that the device could not read, the number means nothing, and no task is taken as
+        ended.
         """
         if entry.status in UNREADABLE and self._driver.engine_name(entry.engine) == "queue":
             return False

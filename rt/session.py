@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
@@ -300,7 +301,8 @@ class Session(Context):
         self.closed = True
         finish(
             self.cease, *(stream.discard for stream in self.streams), self.settle_all,
-            self.functions.close, *(notify.close for notify in tuple(self.notifies)),
+            *(graph.discard for graph in tuple(self.graphs)), self.functions.close,
+            *(notify.close for notify in tuple(self.notifies)),
             partial(release, self.device.driver, self.context),
             self._memory.free, self._host.free, partial(self.device.forget, self),
         )  # fmt: skip

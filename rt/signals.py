@@ -167,6 +167,7 @@ class Signals(ABC):
     def barrier(self, *, timeout: int | None = None, profile: bool = False) -> Task:
         """Waits for everything that any stream of the session was given before this call."""
         self.session.check()
+        self.prepare().refuse_capture("wait at a barrier")
         for stream in self.session.streams:
             if stream is not self and not stream.stopped:
                 stream.flush()

@@ -7,26 +7,22 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from hw.regs.descriptor import (
-    Arguments,
-    CopyPayload,
-    KernelPayload,
-    Sqe,
-    TaskType,
-    TimedRecord,
-    ValuePayload,
-)
+from hw.regs.descriptor import CopyPayload, Sqe, TaskType, TimedRecord, ValuePayload
 from hw.regs.registers import EventRecord
 
 from .copy import Copies
 from .errors import InvalidParameter, StreamAborted
 from .event import GENERATIONS, Event, Slot, read_slot
 from .finish import finish
+from .graph.capture import Capture
+from .graph.graph import Graph
+from .graph.replay import Replay
 from .kernel.kernel import Kernel
+from .launch import Launch
 from .memory import Buffer
 from .monitor import entered
 from .queue import Queue
-from .signals import Signals, check_word
+from .signals import Signals
 from .task import Task, timeout_units
 
 __all__ = ["Stream"]
@@ -69,38 +65,12 @@ class Stream(Queue, Copies, Signals):
         profile: measure it, see `Task.profile`.
         """
         self.check()
-        kernel.check(self.session)
-        for name, given, limit in (
-            ("inputs", inputs, Arguments.inputs.count),
-            ("outputs", outputs, Arguments.outputs.count),
-            ("scalars", scalars, Arguments.scalars.count),
-        ):
-            if len(given) > limit:
-                raise InvalidParameter(f"{len(given)} {name} were given; a kernel takes {limit}")
-        words = [check_word(scalar) for scalar in scalars]
-        limit = timeout_units(self.timeout if timeout is None else timeout)
-        for buffer in (*inputs, *outputs):
-            self.session.check_buffer(buffer)
+        launch = Launch(kernel, inputs, outputs, scalars)
+        launch.check(self.session)
+        units = timeout_units(self.timeout if timeout is None else timeout)
         self.prepare()
-        index = self._tail - self._origin
-        self._ring.write_arguments(
-            index,
-            Arguments(
-                inputs=[buffer.address for buffer in inputs],
-                outputs=[buffer.address for buffer in outputs],
-                scalars=words,
-            ),
-        )
-        payload = KernelPayload(
-            kernel_address=kernel.address, args_address=self._ring.args_address(index)
-        )
-        uses = [kernel.allocation, *(buffer.allocation for buffer in (*inputs, *outputs))]
-        task = kernel.track(Task(self, self.session.device.task_id(), uses=uses, profiled=profile))
-        return self.submit(
-            task,
-            Sqe(type=TaskType.KERNEL, timeout=limit, payload=payload.to_int(),
-                option=int(kernel.stale), completion=int(profile), counters=int(profile)),
-        )  # fmt: skip
+        task = Task(self, self.session.device.task_id(), uses=launch.uses, profiled=profile)
+        return self.submit(kernel.track(task), launch.sqe(self.place(launch), units, profile))
 
     @entered
     def record(self, event: Event) -> None:
@@ -111,6 +81,9 @@ class Stream(Queue, Copies, Signals):
         self.check()
         self.session.check_event(event)
         device = self.session.device
+        if self.capturing is not None:
+            self.capturing.record(self, event)
+            return
         if self.idle:
             event.record = record = device.events.record(device.events.take(), self)
             self._driver.write(EventRecord(**record.word.as_dict()))
@@ -146,11 +119,25 @@ class Stream(Queue, Copies, Signals):
 
     def _slot(self, event: Event) -> Slot:
         """The event's slot while this stream has a record pending in it, else a fresh one."""
-        record = event.record
         self.session.collect()
-        if record is None or record.done or record.dropped or record.stream is not self:
+        record = event.record
+        if record is None or self.takes_slot(event):
             return self.session.device.events.take()
         return record.slot
+
+    def takes_slot(self, event: Event) -> bool:
+        """Whether recording the event takes a fresh slot."""
+        record = event.record
+        return record is None or record.done or record.dropped or record.stream is not self
+
+    def must_wait(self, event: Event) -> bool:
+        """Whether `wait` for the event means anything."""
+        record = event.record
+        return record is not None and not record.done and record.stream is not self
+
+    def waits_take(self, more: int) -> int:
+        """How many entries that only wait are submitted when it waits for so many more events."""
+        return max(0, len(self._events) + more - 1) // MOST_WAITS if more else 0
 
     @entered
     def wait(self, other: Event | Stream, *, timeout: int | None = None) -> None:
@@ -171,8 +158,14 @@ class Stream(Queue, Copies, Signals):
             )
         event = other if isinstance(other, Event) else self._end_of(other)
         self.session.check_event(event)
+        capture = self.capturing or (event.point and event.point.capture)
+        if capture:
+            if limit:
+                self.refuse_capture("wait with a timeout")
+            capture.wait(self, event)
+            return
         record = event.record
-        if record is None or record.done or record.stream is self:
+        if record is None or not self.must_wait(event):
             return
         full = record.slot.number not in self._events and len(self._events) == MOST_WAITS
         if full or (limit and self._events):
@@ -189,6 +182,8 @@ class Stream(Queue, Copies, Signals):
     def _end_of(self, stream: Stream) -> Event:
         """An event that is recorded there now."""
         event = self.session.event()
+        if stream.capturing is not self.capturing and stream.capturing is None:
+            self.refuse_capture(f"wait for {stream}, which is not,")
         if stream is not self:
             stream.record(event)
         return event
@@ -214,12 +209,47 @@ class Stream(Queue, Copies, Signals):
                 if not self._batches and not self.closed:
                     self.commit()
 
+    # ---------------------------------------------------------------------------------- graphs
+
+    @contextmanager
+    def capture(self, name: str = "") -> Iterator[Graph]:
+        """What is submitted inside does not run, but becomes a graph; see `rt.graph`.
+
+        name: what errors call the graph.
+        """
+        with self.monitor:
+            self.check()
+            self.refuse_capture("begin another capture")
+            graph, capture = Graph(self.session, name), Capture(self)
+        try:
+            yield graph
+            with self.monitor:
+                capture.finish()
+        except BaseException:
+            with self.monitor:
+                capture.cancel()
+            raise
+        with self.monitor:
+            streams = [stream for stream in self.session.streams if stream in capture.streams]
+            graph.build(capture.nodes, capture.lanes, streams)
+
+    @entered
+    def replay(self, graph: Graph, *others: Stream) -> Replay:
+        """Runs the tasks of a graph when everything submitted so far has ended.
+
+        What is submitted afterwards waits for all of them. One part of the graph runs on this
+        stream, the others on `others`, behind what these were given; without them on those that
+        the graph was captured from.
+        """
+        return graph.replay(self, *others)
+
     # ------------------------------------------------------------------------------ completion
 
     @entered
     def query(self) -> bool:
         """Whether everything submitted so far has ended. Raises what failed in the session."""
         self.check_open()
+        self.refuse_capture("be queried")
         if not self.stopped:
             self.flush()
         self.session.poll()
@@ -234,6 +264,7 @@ class Stream(Queue, Copies, Signals):
         lasts for as long as tasks of the session end within `Device.patience` cycles.
         """
         self.check_open()
+        self.refuse_capture("be synchronised")
         self.session.raise_fault()
         self.flush()
         last = self._tail
@@ -257,6 +288,7 @@ class Stream(Queue, Copies, Signals):
         Events whose record is dropped count as passed, so that nobody waits for them for ever.
         """
         self.check_open()
+        self.refuse_capture("be aborted")
         self._aborted = bool(self._pending)
         self.halt()
         self._release_waiters()
@@ -283,6 +315,7 @@ class Stream(Queue, Copies, Signals):
         if force:
             self._drop()
             return
+        self.refuse_capture("be closed")
         try:
             if not self.stopped and not self.session.failed:
                 self.flush()

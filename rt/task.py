@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hw.regs.descriptor import Completion, Sqe
+from hw.regs.descriptor import Completion, EventWord, Sqe
 from hw.regs.fault import FaultCause
 
-from .errors import InvalidParameter, StreamAborted
+from .errors import CaptureError, InvalidParameter, StreamAborted
 from .event import Record, read_time
 from .memory import Allocation
 from .monitor import Monitor, entered
@@ -52,6 +52,7 @@ class TaskState(enum.Enum):
     DONE = "done"
     FAILED = "failed"
     DROPPED = "dropped"
+    CAPTURED = "captured"
 
     @property
     def over(self) -> bool:
@@ -103,8 +104,8 @@ class Task:
         self.id = id
         self.state = TaskState.PENDING
         self.waits_for = waits_for
-        self.entries: tuple[Sqe, ...] = ()
-        """Its submitted entry, and behind it those of the list that a CALL runs."""
+        self.entry: Sqe | None = None
+        """As it was submitted."""
         self.record: Record | None = None
         self._profiled = profiled
         self._profile: Profile | None = None
@@ -128,6 +129,10 @@ class Task:
     def wait(self, timeout: int | None = None) -> None:
         """Waits until it has ended. `timeout` as in `Stream.synchronise`."""
         session = self.stream.session
+        if self.state is TaskState.CAPTURED:
+            raise CaptureError(
+                f"task {self.id} was captured and runs in replays of its graph; wait for those"
+            )
         if self.state is TaskState.PENDING:
             session.check()
             session.wait_until(
@@ -185,6 +190,28 @@ class Task:
 
     def finish(self) -> None:
         """What is left to do for the host before the staging memory is given back."""
+
+    @property
+    def entries(self) -> tuple[Sqe, ...]:
+        """Its submitted entry, and behind it those of the list that a CALL runs."""
+        return () if self.entry is None else (self.entry,)
+
+    def capture(self) -> tuple[Resource, ...]:
+        """It belongs to a graph, which will release what is returned."""
+        self.state = TaskState.CAPTURED
+        uses, self._uses = self._uses, ()
+        return uses
+
+    def lists(self, number: int) -> bool:
+        """Whether it calls a list with a task of that number."""
+        return False
+
+    def listed(self, entry: Completion) -> None:
+        """The completion entry of a task of its list."""
+
+    def records(self, wanted: EventWord) -> bool:
+        """Whether it records that event."""
+        return self.record is not None and self.record.word == wanted
 
     def _release(self) -> None:
         for resource in self._uses:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from hw.regs.descriptor import Arguments, Sqe
+from hw.regs.descriptor import Sqe
 
 from ..errors import InvalidParameter
 from ..kernel.kernel import Kernel
-from ..memory import Allocation, Buffer
+from ..launch import Launch
+from ..memory import Buffer
+from ..task import Resource
 
 __all__ = ["Node", "TaskDesc", "check_numbers"]
 
@@ -30,38 +32,51 @@ class TaskDesc:
     event_deps: Sequence[int] = ()
     """`task_id` of any number of tasks for whose end it waits."""
     timeout: int | None = None
-    """Longest run in cycles; by default that of a stream made without one."""
+    """Longest run in cycles; by default that of a stream which was made without one."""
     profile: bool = False
     """Measure it in each replay, see `Replay.profile`."""
+
+    @property
+    def launch(self) -> Launch:
+        """What is launched."""
+        return Launch(self.kernel, self.inputs, self.outputs, self.scalars)
 
 
 @dataclass(eq=False)
 class Node:
-    """A task of a graph. `keep` what it uses before it is taken into one."""
+    """A task of a graph, which has acquired what it uses."""
 
     task_id: int
     """Number within the graph."""
     number: int
     """Number on the device, in completion entries and fault records."""
     sqe: Sqe
-    """Without number, events and place of its arguments."""
+    """Without number, events, and place of its arguments."""
     deps: tuple[int, ...]
     """`task_id` of those that end before it starts."""
-    arguments: Arguments | None = None
-    uses: tuple[Allocation, ...] = ()
-    block: int = field(default=0, init=False)
-    """Index of its argument block in the graph's memory."""
+    uses: tuple[Resource, ...]
+    launch: Launch | None = None
+    """Of a kernel."""
+
+    def release(self) -> None:
+        """The graph does not need it any more."""
+        for resource in self.uses:
+            resource.release()
 
 
 def check_numbers(tasks: Sequence[TaskDesc]) -> None:
     """Raises unless each number is used once and each dependency is one of them."""
     known: set[int] = set()
     for task in tasks:
+        if not isinstance(task, TaskDesc):
+            raise InvalidParameter(f"a graph is made of TaskDesc, not {type(task).__name__}")
         if task.task_id in known:
             raise InvalidParameter(
                 f"two tasks of the graph have the task_id {task.task_id}; number them differently"
             )
         known.add(task.task_id)
+    if not known:
+        raise InvalidParameter("the graph has no task; it needs at least one")
     for task in tasks:
         for dep in task.event_deps:
             if dep not in known:

@@ -1,0 +1,155 @@
+"""Replays of a graph: the calls that were submitted for one, and how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hw.regs.descriptor import Completion, EventWord, Sqe
+from hw.regs.fault import FaultCause
+
+from ..errors import DeviceFault, FaultRecord, StreamAborted
+from ..event import GENERATIONS, Record
+from ..monitor import Monitor, entered
+from ..task import Profile, Resource, Task, TaskState
+from .image import Part
+
+if TYPE_CHECKING:
+    from ..queue import Queue
+    from .graph import Graph
+
+__all__ = ["Call", "Replay"]
+
+
+class Call(Task):
+    """One part of a graph, called on a stream.
+
+    It stays pending when a task of its list fails: the hardware stream still stands in the list,
+    until it is aborted.
+    """
+
+    def __init__(
+        self, stream: Queue, id: int, part: Part, epoch: int, uses: Sequence[Resource]
+    ) -> None:
+        super().__init__(stream, id, uses=uses)
+        self.profiles: dict[int, Profile] = {}
+        """Of the tasks that are measured, by their number on the device."""
+        self.fault: FaultRecord | None = None
+        """What has failed in its list."""
+        self._part = part
+        self._epoch = epoch
+        self._passed: Record | None = None
+        if part.slot is not None:
+            part.slot.pending += 1
+            part.slot.generation = part.passed(epoch).generation
+            self._passed = Record(part.slot, part.slot.generation, stream)
+
+    def lists(self, number: int) -> bool:
+        """Whether a task of its list has that number on the device."""
+        return number in self._part.names
+
+    def listed(self, entry: Completion) -> None:
+        """The completion entry of a task of its list."""
+        session = self.stream.session
+        if entry.status == FaultCause.NONE:
+            engine = session.device.driver.engine_name(entry.engine)
+            profile = Profile(entry.start, entry.end, entry.counters, engine)
+            self.profiles[entry.task_id] = profile
+        elif entry.status != FaultCause.ABORTED:
+            self.state = TaskState.FAILED
+            self.fault = session.fault_of(entry)
+
+    @property
+    def entries(self) -> tuple[Sqe, ...]:
+        return (*super().entries, *self._part.called(self._epoch))
+
+    def records(self, wanted: EventWord) -> bool:
+        passed = self._passed
+        if passed is None or passed.slot.number != wanted.slot:
+            return super().records(wanted)
+        return (passed.generation - wanted.generation) % GENERATIONS < self._part.steps
+
+    def finish(self) -> None:
+        if self._passed is not None:
+            self.stream.session.device.events.retire(self._passed)
+
+    def drop(self, state: TaskState = TaskState.DROPPED) -> None:
+        if self._passed is not None:
+            self._passed.dropped = True
+            self.stream.session.stranded.append(self._passed)
+        super().drop(state if self.fault is None else TaskState.FAILED)
+
+
+class Replay:
+    """One replay of a graph. Made by `Stream.replay`.
+
+    Attributes
+    ----------
+    graph: the graph.
+    number: which replay of the graph, from 0 on.
+    """
+
+    def __init__(self, graph: Graph, number: int, calls: Sequence[Call]) -> None:
+        self.graph = graph
+        self.number = number
+        self._calls = tuple(calls)
+
+    @property
+    def monitor(self) -> Monitor:
+        """That of the device."""
+        return self.graph.monitor
+
+    @property
+    def done(self) -> bool:
+        """All of it has ended well, as far as the host knows."""
+        return all(call.done for call in self._calls)
+
+    @property
+    def over(self) -> bool:
+        """Nothing of it will change any more, as far as the host knows."""
+        return all(call.state.over for call in self._calls)
+
+    @entered
+    def wait(self, timeout: int | None = None) -> None:
+        """Waits until all of it has ended; raises what failed in it, even after a recovery.
+
+        timeout: as in `Stream.synchronise`.
+        """
+        session = self.graph.session
+        if not self.over and self.fault is None:
+            session.check()
+            session.wait_until(
+                lambda: self.over, timeout, self.describe,
+                streams=[call.stream for call in self._calls],
+            )  # fmt: skip
+        if self.fault is not None:
+            session.raise_fault()
+            raise DeviceFault(
+                self.fault, "replay the graph again", self.graph.explain(self.fault.task_id)
+            )
+        if not self.done:
+            raise StreamAborted(f"{self} did not run to its end: a stream of it was aborted")
+
+    @property
+    def fault(self) -> FaultRecord | None:
+        """What has failed in it, as far as the host knows."""
+        return next((call.fault for call in self._calls if call.fault is not None), None)
+
+    @entered
+    def profile(self, task_id: int) -> Profile:
+        """What the device measured of a task that is in the graph with `profile=True`; waits."""
+        number = self.graph.profiled(task_id)
+        self.wait()
+        return next(
+            call.profiles[number] for call in self._calls if number in call.profiles
+        )
+
+    def describe(self) -> str:
+        """What its streams are doing."""
+        streams = "; ".join(
+            call.stream.describe() for call in self._calls if not call.state.over
+        )
+        return f"{self}: {streams}"
+
+    def __str__(self) -> str:
+        return f"replay {self.number} of {self.graph}"
