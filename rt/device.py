@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from hw.config import HOST_BASE, NpuConfig
-from hw.regs.registers import StreamCommand, StreamState, Watchdog
+from hw.regs.registers import StreamCommand, StreamConfig, StreamState, Watchdog
 
 from .context import release
 from .driver import Driver
@@ -131,6 +131,11 @@ class Device:
         session = Session(self, free[0], *shares)
         self._sessions[session.context] = session
         return session
+
+    def priority_range(self) -> tuple[int, int]:
+        """The greatest and the least priority of a stream; a smaller number is greater."""
+        greatest, least = StreamConfig.priority.limits
+        return greatest, least
 
     def task_id(self) -> int:
         """A fresh number for a task."""

@@ -166,6 +166,12 @@ def test_the_greater_priority_goes_first(session):
     assert tasks[1].profile.end <= tasks[0].profile.start
 
 
+def test_priorities_reach_from_the_greatest_to_the_least(device, session):
+    greatest, least = device.priority_range()
+    assert (greatest, least) == (0, 7)
+    assert [session.stream(p).priority for p in (greatest, least)] == [0, 7]
+
+
 def test_abort_drops_what_is_pending_and_the_stream_goes_on(session):
     stream = session.stream()
     buffer = session.buffer(BYTES)
