@@ -22,7 +22,7 @@ NUMBERS = 1 << CallbackReturn.task.width
 
 
 class Function:
-    """A function that a task calls, known to its session from `acquire` to `release`.
+    """A function that a task calls, known to its session while anybody has acquired it.
 
     Attributes
     ----------
@@ -35,14 +35,18 @@ class Function:
         self.task = task
         self.call = call
         self._known = known
+        self._users = 0
 
     def acquire(self) -> None:
         """The device may ask for it."""
+        self._users += 1
         self._known[self.task] = self
 
     def release(self) -> None:
-        """It will not be called any more."""
-        self._known.pop(self.task, None)
+        """One of its users does not call it any more."""
+        self._users -= 1
+        if not self._users:
+            self._known.pop(self.task, None)
 
 
 class Functions:

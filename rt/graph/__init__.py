@@ -1,0 +1,5 @@
+from .desc import TaskDesc
+from .graph import Graph
+from .replay import Replay
+
+__all__ = ["Graph", "Replay", "TaskDesc"]

@@ -183,7 +183,7 @@ class Graph:
     def _carriers(self, origin: Stream, others: Sequence[Stream]) -> list[Stream]:
         """The streams that run the parts, the first on the stream that replays."""
         if not others:
-            others = [stream for stream in self._streams if stream is not origin]
+            others = [s for s in self._streams if s is not origin and not s.closed]
         streams = [origin, *others][: self.streams]
         if len(streams) < self.streams:
             raise InvalidParameter(
