@@ -1,9 +1,12 @@
 """Waits that nothing can end say who waits for whom, and the device goes on after an abort."""
 
+import signal
+import threading
+
 import numpy as np
 import pytest
 
-from hw.regs.descriptor import Comparison
+from hw.regs.descriptor import Comparison, ValuePayload
 from rt.deadlock import Diagnosis, compares
 from rt.errors import DeadlockError, DeviceFault, StreamAborted, WaitTimeout
 from rt.wait import QUIET
@@ -325,8 +328,6 @@ def test_a_diagnosis_changes_nothing_that_streams_could_go_on_by(session):
 
 @pytest.mark.parametrize("comparison", tuple(Comparison))
 def test_values_compare_as_on_the_device(comparison):
-    from hw.regs.descriptor import ValuePayload
-
     values = (0, 1, 5, 0xF0, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
     for mask in (0, 0xFF, 0xFFFFFFFF):
         for value in values:
@@ -414,9 +415,6 @@ def test_the_timeout_of_a_waiting_task_passes_although_all_wait(session, cell):
 
 
 def test_an_interrupt_from_the_keyboard_ends_a_wait_and_nothing_else(session, cell):
-    import signal
-    import threading
-
     stream, other = session.stream(), session.stream()
     stream.wait_value(cell, 0, 1)
     monitor, main = session.device.monitor, threading.main_thread().ident
