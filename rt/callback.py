@@ -84,28 +84,30 @@ class Functions:
         """Calls what those streams ask for, and waits for the return. Others may use the device."""
         asking = self._device.driver.read(ContextCallbacks, self._context).streams
         calls = [
-            self._hand_over(stream) for stream in tuple(streams) if asking >> stream.number & 1
-        ]
-        while any(function in calls for function in self._handed.values()):
+            (stream, function) for stream in tuple(streams)
+            if asking >> stream.number & 1 and (function := self._asked(stream)) is not None
+        ]  # fmt: skip
+        for call in calls:  # not before the device was asked for all of them: that takes time
+            self._calls.put(call)
+        mine = tuple(self._handed.values())
+        while any(function in mine for function in self._handed.values()):
             self._device.monitor.sleep(None)
 
-    def _hand_over(self, stream: Queue) -> Function:
+    def _asked(self, stream: Queue) -> Function | None:
+        """The function that a stream asks for, unless the thread has it already."""
         task = self._device.driver.read(StreamTask, stream.number).task_id
-        if task not in self._handed:
-            self._handed[task] = function = self.known.get(task) or self._unknown(task)
+        function = self.known.get(task)
+        if function is None:
+            self.errors[task] = InvalidHandle(
+                f"task {task} calls a function that the session does not know; keep what it "
+                "belongs to open"
+            )
+            self._answer(stream, task, True)
+        elif task not in self._handed:
+            self._handed[task] = function
             self._device.monitor.functions += 1
-            self._calls.put((stream, function))
-        return self._handed[task]
-
-    def _unknown(self, task: int) -> Function:
-        """What is called for a task that has no function: it fails."""
-
-        def fail() -> None:
-            raise InvalidHandle(f"task {task} calls a function that the session does not know")
-
-        function = self.function(task, fail)
-        function.acquire()
-        return function
+            return function
+        return None
 
     # --------------------------------------------------------------------------------- the thread
 
@@ -128,10 +130,10 @@ class Functions:
             if error is not None:
                 self.errors[function.task] = error
             if not stream.closed:
-                self._answer(stream, function, error is not None)
+                self._answer(stream, function.task, error is not None)
 
-    def _answer(self, stream: Queue, function: Function, failed: bool) -> None:
-        answer = CallbackReturn(task=function.task % NUMBERS, failed=int(failed))
+    def _answer(self, stream: Queue, task: int, failed: bool) -> None:
+        answer = CallbackReturn(task=task % NUMBERS, failed=int(failed))
         try:
             self._device.driver.write(answer, index=stream.number)
         except TransportError:

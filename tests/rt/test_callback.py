@@ -5,8 +5,10 @@ import threading
 import numpy as np
 import pytest
 
+from hw.regs.descriptor import Sqe, TaskType
 from rt import FailureMode
-from rt.errors import DeviceFault, InvalidParameter, ReentryError, StreamAborted
+from rt.errors import DeviceFault, InvalidHandle, InvalidParameter, ReentryError, StreamAborted
+from rt.task import Task
 from tests.rt.machine import SPIN, binary
 
 BYTES = np.arange(64, dtype=np.uint8)
@@ -93,6 +95,21 @@ def test_functions_run_on_one_thread_in_the_order_of_the_device(session, spin, c
     assert not thread.is_alive()
 
 
+def test_time_stands_still_for_each_of_several_functions(session, calls):
+    transport = session.device.driver.transport
+
+    def function():
+        start = transport.now()
+        threading.Event().wait(0.02)
+        calls.append((start, transport.now()))
+
+    for stream in (session.stream() for _ in range(3)):
+        stream.callback(function)
+    session.synchronise()
+    assert [end - start for start, end in calls] == [0, 0, 0]
+    assert calls == sorted(calls)
+
+
 def test_query_calls_functions_too(session, calls):
     stream = session.stream()
     stream.callback(calls.append, 1)
@@ -145,6 +162,15 @@ def test_what_a_function_raises_is_the_cause_of_the_fault(session, calls):
     other.callback(calls.append, 2)
     session.synchronise()
     assert calls == [2]
+
+
+def test_a_task_without_a_function_fails(device, session):
+    stream = session.stream()
+    stream.prepare()
+    stream.submit(Task(stream, device.task_id()), Sqe(type=TaskType.HOST_CALLBACK))
+    with pytest.raises(DeviceFault, match="HOST_CALLBACK on queue") as caught:
+        stream.synchronise()
+    assert isinstance(caught.value.__cause__, InvalidHandle)
 
 
 def test_a_function_that_fails_stops_the_session_if_the_stream_says_so(session, spin):
