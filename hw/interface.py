@@ -182,7 +182,8 @@ class FaultEvent(data.Struct):
 class EngineSignature(wiring.Signature):
     """An engine, seen from itself.
 
-    tasks: taken while idle; `valid` does not wait for `ready`.
+    tasks: taken while idle, and in the cycle in which the `done` of the former one is. `valid` does
+        not wait for `ready`.
     started: pulses in the cycle of the task's first bus address or first instruction issued.
     ended: pulses in the cycle of the last write response of its data (or, without writes, of the
         last thing it does), before or in the first cycle in which `done` is valid.

@@ -45,7 +45,8 @@ class MatrixCore(wiring.Component):
 
     A task taken in cycle t whose code is in a bank issues its first instruction in t + 1;
     otherwise its header's burst is offered in t + 1. It is done in the cycle in which END
-    retires, the first in which all units are idle; tokens that are left are dropped.
+    retires, the first in which all units are idle; tokens that are left are dropped. In the cycle
+    in which that is accepted the next task is taken.
 
     `started` is the first code burst issued after the task was taken if code is being read for
     it, else the first instruction. `ended` pulses with every write response and in the last the
@@ -123,7 +124,10 @@ class MatrixCore(wiring.Component):
         running = Signal()
         aborts = Signal()
         idle = Signal()
-        m.d.comb += takes.eq(engine.tasks.valid & engine.tasks.ready)
+        m.d.comb += [
+            engine.tasks.ready.eq(idle | (engine.done.valid & engine.done.ready)),
+            takes.eq(engine.tasks.valid & engine.tasks.ready),
+        ]
         with m.If(takes):
             m.d.sync += task.eq(engine.tasks.p)
         m.d.comb += [
@@ -148,7 +152,7 @@ class MatrixCore(wiring.Component):
         m.d.comb += [
             scrub.takes.eq(takes),
             scrub.context.eq(engine.tasks.p.context),
-            scrub.idle.eq(idle),
+            scrub.idle.eq(idle | takes),
             scrub.changed.eq(self.changed),
             sequencer.start.eq((fetch.ready | held) & ~scrub.holds & ~aborts),
         ]
@@ -195,35 +199,30 @@ class MatrixCore(wiring.Component):
             engine.busy.eq(~idle),
             engine.fault.report.eq(Mux(engine.fault.valid, report, found)),
         ]
-        with m.If(takes):
-            m.d.sync += [begun.eq(0), responded.eq(0)]
         with m.If(engine.started):
             m.d.sync += begun.eq(1)
         with m.If(store.response):
             m.d.sync += responded.eq(1)
+        with m.If(takes):
+            m.d.sync += [begun.eq(0), responded.eq(0)]
 
         with m.FSM(name="state"):
             with m.State("IDLE"):
-                m.d.comb += [idle.eq(1), engine.tasks.ready.eq(1)]
+                m.d.comb += idle.eq(1)
                 with m.If(takes):
                     m.next = "RUN"
             with m.State("RUN"):
                 m.d.comb += [
                     running.eq(1),
-                    engine.done.valid.eq(sequencer.ended),
                     engine.ended.eq(store.response | (sequencer.ended & ~responded)),
                 ]
                 with m.If(sequencer.ended):
-                    m.next = "DONE"
-                    with m.If(engine.done.ready):
-                        m.next = "IDLE"
+                    self._leave(m, takes, "DONE")
                 with m.Elif((found.cause != FaultCause.NONE) | engine.abort):
                     m.d.sync += report.eq(found)
                     m.next = "ABORT"
             with m.State("DONE"):
-                m.d.comb += engine.done.valid.eq(1)
-                with m.If(engine.done.ready):
-                    m.next = "IDLE"
+                self._leave(m, takes, "DONE")
             with m.State("ABORT"):
                 m.d.comb += [
                     aborts.eq(1),
@@ -235,9 +234,8 @@ class MatrixCore(wiring.Component):
                     m.d.comb += engine.ended.eq(1)
                     m.next = "FAILED"
             with m.State("FAILED"):
-                m.d.comb += [engine.done.valid.eq(1), engine.done.p.failed.eq(1)]
-                with m.If(engine.done.ready):
-                    m.next = "IDLE"
+                m.d.comb += engine.done.p.failed.eq(1)
+                self._leave(m, takes, "FAILED")
 
         m.d.comb += [
             self.activity.instruction.eq(sequencer.issued),
@@ -252,6 +250,15 @@ class MatrixCore(wiring.Component):
             self.activity.macs.eq(compute.macs),
         ]
         return m
+
+    def _leave(self, m, takes, state):
+        """The task is done; another may be taken in the cycle in which that is accepted."""
+        m.d.comb += self.engine.done.valid.eq(1)
+        m.next = state
+        with m.If(self.engine.done.ready):
+            m.next = "IDLE"
+        with m.If(takes):
+            m.next = "RUN"
 
     def _connect_memories(self, m, load, compute, store, scrub):
         config = self.config

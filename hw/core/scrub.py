@@ -24,8 +24,8 @@ class Scrub(wiring.Component):
 
     Members
     -------
-    takes, context: a task of that context is taken, in an idle cycle.
-    idle: no task is in work.
+    takes, context: a task of that context is taken.
+    idle: no task is in work, or the one that was is done and the next is taken.
     changed: one bit for each context: its access windows change.
     dirty: some memory has words to clear. last: none has more than one.
     holds: no kernel may start in this cycle; combinational.

@@ -65,7 +65,8 @@ class Sequencer(wiring.Component):
 
     Members
     -------
-    start: pulse; runs the kernel that the code port reads from now on.
+    start: pulse; runs the kernel that the code port reads from now on. While none runs, or in the
+        cycle of its END.
     index, code, length: which instruction to read; its word one cycle later; how many there are.
     argument, argument_data: which argument word to read; it, one cycle later.
     load, compute, store: operations for the units.
@@ -214,7 +215,7 @@ class Sequencer(wiring.Component):
         m.d.comb += [
             target.eq(self.place + 1),
             following.eq(Mux(target > self.length, self.length, target)),
-            self.index.eq(Mux(self.running, Mux(goes_on, following, self.place), 0)),
+            self.index.eq(Mux(self.running & ~self.start, Mux(goes_on, following, self.place), 0)),
             self.word.eq(Mux(self.place < self.length, word, 0)),
             self.argument.eq(address.argument),
             addresses.argument.eq(self.argument_data),
@@ -235,8 +236,6 @@ class Sequencer(wiring.Component):
         with m.FSM(name="state"):
             with m.State("IDLE"):
                 with m.If(self.start):
-                    m.d.comb += addresses.clear.eq(1)
-                    m.d.sync += [self.place.eq(0), depth.eq(0), operand.eq(0), product.eq(0)]
                     m.next = "RUN"
             with m.State("RUN"):
                 m.d.comb += self.running.eq(1)
@@ -324,6 +323,8 @@ class Sequencer(wiring.Component):
                                 ]
                                 with m.If(advances):
                                     m.d.sync += operand.eq(Mux(last_operand, 0, operand + 1))
+                with m.If(self.start):
+                    m.next = "RUN"
                 with m.If(late):
                     m.next = "HALT"
                 with m.If(self.abort):
@@ -346,6 +347,10 @@ class Sequencer(wiring.Component):
             with m.State("HALT"):
                 with m.If(self.abort):
                     m.next = "IDLE"
+
+        with m.If(self.start):
+            m.d.comb += addresses.clear.eq(1)
+            m.d.sync += [self.place.eq(0), depth.eq(0), operand.eq(0), product.eq(0)]
 
         m.d.comb += self.fault.valid.eq(late | early)
         with m.If(late):

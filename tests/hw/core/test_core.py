@@ -99,8 +99,7 @@ class Bench:
     def put_kernel(self, code, address=KERNEL):
         self.put(address, encode(code, CONFIG.fingerprint))
 
-    async def begin(self, ctx, address=KERNEL, option=1, overflow=0, context=CONTEXT):
-        """Offers the task; afterwards it is the cycle after it was taken. Gives that of taking."""
+    def offer(self, ctx, address=KERNEL, option=1, overflow=0, context=CONTEXT):
         engine = self.dut.engine
         payload = KernelPayload(kernel_address=address, args_address=0x40)
         ctx.set(engine.tasks.p, {
@@ -108,6 +107,11 @@ class Bench:
             "overflow": overflow, "payload": payload.to_int(),
         })  # fmt: skip
         ctx.set(engine.tasks.valid, 1)
+
+    async def begin(self, ctx, **options):
+        """Offers the task; afterwards it is the cycle after it was taken. Gives that of taking."""
+        engine = self.dut.engine
+        self.offer(ctx, **options)
         ctx.set(engine.done.ready, 0)
         assert ctx.get(engine.tasks.ready)
         self.seen.clear()
@@ -124,7 +128,7 @@ class Bench:
         ctx.set(engine.done.ready, 1)
         for _ in range(limit):
             assert ctx.get(engine.busy)
-            assert not ctx.get(engine.tasks.ready)
+            assert ctx.get(engine.tasks.ready) == ctx.get(engine.done.valid)
             if ctx.get(engine.fault.valid):
                 assert report is None
                 report = ctx.get(engine.fault.report)
@@ -135,6 +139,26 @@ class Bench:
                 return cycle, failed, report
             await ctx.tick()
         raise AssertionError(f"the task does not end: {self.seen}")
+
+    async def chain(self, ctx, tasks, limit=4000):
+        """Runs tasks back to back: each is offered until it is taken. Gives the cycles of that."""
+        engine = self.dut.engine
+        ctx.set(engine.done.ready, 1)
+        self.seen.clear()
+        taken = []
+        for options in tasks:
+            self.offer(ctx, **options)
+            while not ctx.get(engine.tasks.ready):
+                assert self.cycle < limit
+                await ctx.tick()
+            if taken:
+                assert ctx.get(engine.done.valid)
+                assert not ctx.get(engine.done.p.failed)
+            taken.append(self.cycle)
+            await ctx.tick()
+        ctx.set(engine.tasks.valid, 0)
+        assert (await self.finish(ctx))[1:] == (0, None)
+        return taken
 
     async def run(self, ctx, code, **options):
         self.put_kernel(code)
@@ -288,6 +312,37 @@ def test_start_and_end_are_the_cycles_of_the_contract():
     bench.simulate(testbench)
 
 
+def test_the_next_task_is_taken_in_the_cycle_in_which_the_one_before_is_done():
+    bench = Bench()
+    other = 0x2000
+
+    async def testbench(ctx):
+        bench.put_kernel([End()])
+        bench.put_kernel([Grant(load=3), End()], address=other)
+        for address, option in ((KERNEL, 1), (other, 0)):
+            await bench.begin(ctx, address=address, option=option)
+            await bench.finish(ctx)
+        # Both are resident: END retires one or two cycles after a task was taken.
+        tasks = [{"address": address, "option": 0} for address in (KERNEL, other) * 4]
+        taken = await bench.chain(ctx, tasks)
+        assert taken == [taken[0] + 3 * (n // 2) + n % 2 for n in range(8)]
+        assert bench.seen["started"] == [cycle + 1 for cycle in taken]
+        assert bench.seen["ended"] == [*taken[1:], taken[-1] + 2]
+        # With stores: taken in the cycle after the last response, started in the next.
+        a, b = matrices(bench, np.random.default_rng(0), 8, 8, 4)
+        await bench.run(ctx, tile_kernel(2))
+        bench.put(C, bytes(128))
+        bench.store.responded.clear()
+        taken = await bench.chain(ctx, [{"option": 0}] * 3)
+        each = len(bench.store.responded) // 3
+        ends = bench.store.responded[each - 1 :: each]
+        assert taken[1:] == [end + 1 for end in ends[:2]]
+        assert bench.seen["started"] == [taken[0] + 1, ends[0] + 2, ends[1] + 2]
+        assert np.array_equal(bench.get(C, (8, 4), np.int32), matmul(a, b))
+
+    bench.simulate(testbench)
+
+
 def test_a_hinted_kernel_starts_at_once():
     bench = Bench()
     other = 0x2000
@@ -340,17 +395,24 @@ def test_a_kernel_finds_nothing_of_another_context():
     async def testbench(ctx):
         bench.put_kernel(leaves_behind(bench), address=other)
         bench.put_kernel(SPY, address=own)
-        cases = (CONTEXT, True, 0), (0, False, 0), (CONTEXT, False, 1 << CONTEXT)
+        cases = (
+            (CONTEXT, True, 0), (0, False, 0), (CONTEXT, False, 1 << CONTEXT),
+            (CONTEXT, True, None), (0, False, None),
+        )  # fmt: skip
         for context, same, changed in cases:
-            await bench.begin(ctx, address=other)
-            assert (await bench.finish(ctx))[1:] == (0, None)
-            ctx.set(bench.dut.changed, changed)
-            await ctx.tick()
-            ctx.set(bench.dut.changed, 0)
             bench.put(C, np.full(256, 99, np.int8))
             bench.put(C + 256, unit)
-            await bench.begin(ctx, address=own, context=context)
-            assert (await bench.finish(ctx))[1:] == (0, None)
+            spy = {"address": own, "context": context}
+            if changed is None:
+                await bench.chain(ctx, [{"address": other}, spy])
+            else:
+                await bench.begin(ctx, address=other)
+                assert (await bench.finish(ctx))[1:] == (0, None)
+                ctx.set(bench.dut.changed, changed)
+                await ctx.tick()
+                ctx.set(bench.dut.changed, 0)
+                await bench.begin(ctx, **spy)
+                assert (await bench.finish(ctx))[1:] == (0, None)
             found = [bench.get(C + 128 * k, (4, 4), np.int32) for k in (0, 2)]
             assert bool(found[0].all()) is bool(found[1].all()) is same
             assert same or not any(sums.any() for sums in found)
@@ -381,6 +443,13 @@ def test_a_scrub_holds_the_first_instruction_back_for_a_cycle_a_word():
             _, failed, _ = await bench.finish(ctx)
             assert not failed
             assert bench.seen["started"] == [taken + cycles + 1]
+        # The same for tasks that are taken as the one before is done.
+        contexts = (CONTEXT, CONTEXT, 0, 0, CONTEXT)
+        taken = await bench.chain(ctx, [{"context": c, "option": 0} for c in contexts])
+        starts = [cycle + 1 for cycle in taken]
+        for n in (0, 2, 4):
+            starts[n] += words
+        assert bench.seen["started"] == starts
 
     bench.simulate(testbench)
 
