@@ -41,6 +41,7 @@ from .console import (
 )
 from .engines import choose
 from .jobs import Row, run_digits, run_gemm
+from .latency.cli import latency
 from .link import SimTransport
 from .link import open as open_simulation
 from .options import Engine, Json, Latency, Preset, Scope, Seed, Stall, Vcd, Window
@@ -57,6 +58,7 @@ app = typer.Typer(
 run = typer.Typer(help="Run a job on a simulated NPU.")
 app.add_typer(run, name="run")
 app.add_typer(bench, name="bench")
+app.command("latency")(latency)
 
 DIGITS = 1797
 """Images that `npu run digits` has."""

@@ -1,0 +1,1 @@
+"""`npu latency`: cycles between what depends on each other, measured twice."""
