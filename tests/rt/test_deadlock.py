@@ -353,6 +353,7 @@ def test_when_every_thread_waits_each_is_told_at_once(session, cell):
 
     start = session.device.driver.transport.now()
     with threads(lambda: wait(streams[1])):
+        until(lambda: len(session.device.monitor._users) == 2)
         wait(streams[0])
     assert session.device.driver.transport.now() < start + QUIET
     for one, two in (streams, streams[::-1]):
@@ -411,6 +412,7 @@ def test_the_timeout_of_a_waiting_task_passes_although_all_wait(session, cell):
             stream.synchronise()
 
     with threads(lambda: wait(one)):
+        until(lambda: len(session.device.monitor._users) == 2)
         wait(two)
 
 
