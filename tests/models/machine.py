@@ -261,7 +261,12 @@ class Machine:
         self.drive()
         for s, queue in enumerate(self.queues):
             ring = scheduler.rings[s]
-            retires = get(ring.retire)
+            if get(ring.retire):
+                assert not get(ring.flush)
+                self.retired.append((self.cycle, s))
+                self.unretired[s] -= 1
+                if self.calls[s]:
+                    self.calls[s].unretired -= 1
             poll = scheduler.polls[s]
             if not get(poll.valid) or get(poll.take):
                 self.polls[s] = 0
@@ -276,12 +281,6 @@ class Machine:
                 self.called.append((self.cycle, s))
             if get(scheduler.heads[s].valid) and get(scheduler.heads[s].ready):
                 self._pop(s)
-            if retires:
-                assert not get(ring.flush)
-                self.retired.append((self.cycle, s))
-                self.unretired[s] -= 1
-                if self.calls[s]:
-                    self.calls[s].unretired -= 1
             if get(scheduler.streams[s].stopped):
                 self.stopped.append((self.cycle, s))
             if get(ring.flush):
