@@ -110,7 +110,7 @@ class Caller(wiring.Component):
             listed.base.eq(call.list_address),
             listed.args_base.eq(call.args_address),
             listed.wrap.eq(~0),
-            listed.start.eq((phase == Phase.OUTSIDE) & stands & port.active & ~port.flush),
+            listed.start.eq((phase == Phase.OUTSIDE) & stands & ~port.flush),
             self.epoch.eq(call.epoch),
             ends.eq(listed.retire & (listed.head + 1 == listed.tail)),
         ]

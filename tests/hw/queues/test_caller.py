@@ -6,9 +6,11 @@ import pytest
 
 from hw.config import NpuConfig
 from hw.interface import Status
-from hw.regs.descriptor import EventWord, Sqe, seal
+from hw.queues.caller import Caller
+from hw.regs.descriptor import EventWord, Sqe, TaskType, seal
 from hw.regs.fault import FaultCause
 from tests.hw.queues.driver import ARGS, LISTED, LISTS, RING, TINY, Queue, call, kernel, nop
+from tests.simulation import simulate
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -28,6 +30,39 @@ def test_list_is_requested_from_two_cycles_after_its_call_shows_one_burst_a_cycl
         assert requests == [(2 + i, place) for i, place in enumerate(places)]
 
     queue.run(bench)
+
+
+def test_entries_of_a_list_are_fetched_before_those_of_the_ring():
+    dut = Caller(TINY)
+    port, fetch = dut.ring, dut.fetch
+    sqe = {"type": TaskType.CALL, "payload": call(LISTS, 1).payload}
+
+    async def bench(ctx):
+        ctx.set(port.size, 3)
+        ctx.set(port.active, 1)
+        ctx.set(port.doorbell, 2)
+        ctx.set(port.rung, 1)
+        await ctx.tick()
+        ctx.set(port.rung, 0)
+        ctx.set(fetch.ready, 1)
+        await ctx.tick()
+        ctx.set(fetch.ready, 0)
+        ctx.set(dut.verdict, {"decoded": 1, "complete": 1, "sqe": sqe})
+        ctx.set(dut.judged, 1)
+        await ctx.tick()
+        ctx.set(dut.judged, 0)
+        assert ctx.get(dut.tasks.valid)
+        assert ctx.get(fetch.source.address) == 64
+        await ctx.tick()
+        ctx.set(fetch.ready, 1)
+        for slot, address in ((LISTED, LISTS), (1, 64)):
+            assert ctx.get(fetch.valid)
+            assert ctx.get(fetch.source.slot) == slot
+            assert ctx.get(fetch.source.address) == address
+            await ctx.tick()
+        assert not ctx.get(fetch.valid)
+
+    simulate(dut, bench)
 
 
 def test_call_stays_the_head_until_it_is_entered_and_its_list_shows_in_the_next_cycle():
@@ -224,7 +259,7 @@ def test_epoch_is_added_to_the_generations_that_count_modulo_2_to_the_20(epoch):
 def test_flush_in_the_middle_of_a_list_swallows_its_reads_and_the_stream_starts_clean(entered):
     block = bytes(range(128))
     queue = Queue(
-        [call(LISTS, 5, args_address=LIST_ARGS), nop(10)],
+        [nop(8), call(LISTS, 5, args_address=LIST_ARGS), nop(10)],
         [nop(i) for i in range(5)],
         [kernel(LIST_ARGS, task_id=20)],
         latency=30,
@@ -233,24 +268,26 @@ def test_flush_in_the_middle_of_a_list_swallows_its_reads_and_the_stream_starts_
     async def bench(ctx):
         await queue.start(ctx)
         await queue.until_shown(ctx)
+        await queue.pulse(ctx, queue.head.ready)
+        await queue.until_shown(ctx)
         if entered:
             await queue.enter(ctx)
             await queue.until_shown(ctx)
-            await queue.take(ctx)
+            await queue.pulse(ctx, queue.head.ready)
         await ctx.tick().repeat(8)
         in_flight = len(queue.memory.requests)
         cycles = await queue.flush(ctx)
         assert cycles > 30
         assert queue.shown(ctx) is None
         assert not ctx.get(queue.port.called)
-        assert ctx.get(queue.port.head) == ctx.get(queue.port.tail) == 2
+        assert ctx.get(queue.port.head) == ctx.get(queue.port.tail) == 3
         await ctx.tick().repeat(40)
         assert queue.shown(ctx) is None
         assert len(queue.memory.requests) <= in_flight + 2
 
         queue.put(RING, [call(LISTS + 0x1000, 1, args_address=LIST_ARGS, task_id=11), nop(12)])
         queue.memory.put(LIST_ARGS, block)
-        await queue.start(ctx)
+        await queue.start(ctx, announced=2)
         shown, _ = await queue.run_all(ctx, 4)
         assert shown == [(11, 0, 0), (20, 1, 0), (11, 0, 1), (12, 0, 0)]
         port = queue.dut.arguments[0]
