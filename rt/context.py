@@ -177,7 +177,7 @@ class Context:
             self._reported = True
             fault = DeviceFault(
                 self._fault, "call session.recover() or close the session",
-                self.explain(self._fault.task_id),
+                self.named(self._fault.task_id),
             )  # fmt: skip
             raise fault from self.functions.errors.get(self._fault.task_id)
 
@@ -203,9 +203,14 @@ class Context:
             access="read", start_pc=0, pc=0, instruction=0, state=0, timestamp=entry.end,
         )  # fmt: skip
 
-    def explain(self, number: int) -> str:
-        """What a task with that number is in a graph, or nothing."""
-        return " ".join(filter(None, (graph.explain(number) for graph in self.graphs)))
+    def named(self, number: int) -> str:
+        """What a task with that number is called in its graph; nothing if it is in none."""
+        return next(filter(None, (graph.named(number) for graph in self.graphs)), "")
+
+    def title(self, number: int) -> str:
+        """A number of a task, and what that is called in its graph."""
+        name = self.named(number)
+        return f"{number} ({name})" if name else str(number)
 
     @entered
     def recover(self) -> None:

@@ -62,7 +62,7 @@ class Condition:
 
     def __str__(self) -> str:
         named = [
-            self.relation.format(source.stream, source.sqe.task_id)
+            self.relation.format(source.stream, source.stream.session.title(source.sqe.task_id))
             for source in self.sources[:NAMED]
         ]
         more = ["other tasks, too"] if len(self.sources) > NAMED else []
@@ -79,10 +79,11 @@ class Blocked:
     conditions: Sequence[Condition] = field(default=())
 
     def __str__(self) -> str:
+        task = self.stream.session.title(self.task)
         if not self.conditions:
-            return f"{self.stream} was stopped by a fault before task {self.task}"
+            return f"{self.stream} was stopped by a fault before task {task}"
         waits = " and for ".join(map(str, self.conditions))
-        return f"{self.stream} waits in task {self.task} for {waits}"
+        return f"{self.stream} waits in task {task} for {waits}"
 
 
 class Diagnosis:

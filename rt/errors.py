@@ -228,11 +228,13 @@ class FaultRecord:
 class DeviceFault(AclError):
     """A task failed on the device. It stays with its session until `Session.recover`.
 
-    `record` is the first fault of the session's context.
+    `record` is the first fault of the session's context. `name` is what its task is called in a
+    graph.
     """
 
-    def __init__(self, record: FaultRecord, remedy: str, more: str = "") -> None:
-        super().__init__(f"{record} {more + ' ' if more else ''}To recover, {remedy}.")
+    def __init__(self, record: FaultRecord, remedy: str, name: str = "") -> None:
+        meaning = f" Task {record.task_id} is {name}." if name else ""
+        super().__init__(f"{record}{meaning} To recover, {remedy}.")
         self.record = record
         self.code = FAULT_CODES.get(record.cause, AclError.code)
         if record.cause == FaultCause.ACCESS_VIOLATION and record.engine.startswith("copy"):

@@ -244,17 +244,21 @@ class Queue:
         if not status.running and status.waiting:
             source = self.session.recorder(wait) or "no stream of the session records"
             return (
-                f"{self._state(status)}: task {task} waits for event slot {wait.slot} "
+                f"{self._state(status)}: task {self._title(task)} waits for event slot {wait.slot} "
                 f"generation {wait.generation}, which {source}"
             )
         if not status.running and status.wait:
-            return f"{self._state(status)}: task {task} waits for {self._waits_for(task, status)}"
+            waits_for = self._waits_for(task, status)
+            return f"{self._state(status)}: task {self._title(task)} waits for {waits_for}"
         return self.describe_task()
 
     def _waits_for(self, number: int, status: StreamStatus) -> str:
         kind = {wait.value: wait.name.lower() for wait in Wait}.get(status.wait, "?")
-        known = (task.waits_for for task in self._pending if task.id == number)
-        return next(known, f"a {kind} in a list")
+        known = filter(None, (task.waiting(number) for task in self._pending))
+        return next(known, f"a {kind}")
+
+    def _title(self, number: int) -> str:
+        return self.session.title(number)
 
     def describe_task(self) -> str:
         """What the stream is doing, without what it waits for."""
@@ -263,9 +267,9 @@ class Queue:
         status, task, _ = self._driver.stream_wait(self.number)
         if status.running:
             engine = self._driver.engine_name(status.engine)
-            return f"{self._state(status)}: task {task} runs on {engine}"
+            return f"{self._state(status)}: task {self._title(task)} runs on {engine}"
         if task:
-            return f"{self._state(status)}: task {task} is next"
+            return f"{self._state(status)}: task {self._title(task)} is next"
         fetch = f": task {self._pending[0].id} is not fetched yet" if self._pending else ""
         return self._state(status) + fetch
 

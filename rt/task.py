@@ -209,6 +209,10 @@ class Task:
     def listed(self, entry: Completion) -> None:
         """The completion entry of a task of its list."""
 
+    def waiting(self, number: int) -> str:
+        """In words what it waits for beside events, or one of its list; nothing for others."""
+        return self.waits_for if number == self.id else ""
+
     def records(self, wanted: EventWord) -> bool:
         """Whether it records that event."""
         return self.record is not None and self.record.word == wanted

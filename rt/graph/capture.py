@@ -96,7 +96,9 @@ class Capture:
         lane = self._lanes[stream]
         deps = tuple(sorted(lane.frontier))
         launch, self._launch = self._launch, None
-        self.nodes[task.id] = Node(task.id, task.id, sqe, deps, task.capture(), launch)
+        self.nodes[task.id] = Node(
+            task.id, task.id, sqe, deps, task.capture(), launch, task.waits_for
+        )
         lane.tasks.append(task.id)
         lane.held.clear()
 

@@ -57,6 +57,8 @@ class Node:
     uses: tuple[Resource, ...]
     launch: Launch | None = None
     """Of a kernel."""
+    waits_for: str = ""
+    """In words what it waits for beside events."""
 
     def release(self) -> None:
         """The graph does not need it any more."""

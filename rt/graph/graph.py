@@ -106,10 +106,10 @@ class Graph:
         """The tasks."""
         return tuple(self._nodes)
 
-    def explain(self, number: int) -> str:
-        """What a number of a task of the device means here, or nothing."""
+    def named(self, number: int) -> str:
+        """What a task with that number on the device is here, or nothing."""
         name = self._names.get(number)
-        return f"Task {number} is {name} of {self}." if name else ""
+        return f"{name} of {self}" if name else ""
 
     def profiled(self, task_id: int) -> int:
         """The number on the device of a task that is measured; raises for others."""

@@ -48,6 +48,8 @@ class Part:
     entries: list[Entry] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
     """What the numbers in its entries mean."""
+    waits_for: dict[int, str] = field(default_factory=dict)
+    """In words what they wait for beside events."""
     steps: int = 0
     """How many of its tasks others wait for: each records its slot."""
     slot: Slot | None = None
@@ -122,6 +124,7 @@ class Image:
             part.entries.append(entry)
             waits = waits[WORDS:]
         part.names[node.number] = f"task {node.task_id}"
+        part.waits_for[node.number] = node.waits_for
         part.entries.append(Entry(node.number, waits, node))
 
     @property

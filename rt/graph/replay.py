@@ -63,6 +63,9 @@ class Call(Task):
     def entries(self) -> tuple[Sqe, ...]:
         return (*super().entries, *self._part.called(self._epoch))
 
+    def waiting(self, number: int) -> str:
+        return self._part.waits_for.get(number) or super().waiting(number)
+
     def records(self, wanted: EventWord) -> bool:
         passed = self._passed
         if passed is None or passed.slot.number != wanted.slot:
@@ -125,7 +128,7 @@ class Replay:
         if self.fault is not None:
             session.raise_fault()
             raise DeviceFault(
-                self.fault, "replay the graph again", self.graph.explain(self.fault.task_id)
+                self.fault, "replay the graph again", self.graph.named(self.fault.task_id)
             )
         if not self.done:
             raise StreamAborted(f"{self} did not run to its end: a stream of it was aborted")

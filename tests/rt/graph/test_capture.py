@@ -197,10 +197,8 @@ def test_calls_that_wait_spoil_a_capture(session):
         "the event was recorded in a capture, where": event.query,
     }
     for text, call in calls.items():
-        with (
-            pytest.raises(CaptureError, match=f"the capture is invalid, since .*{text}"),
-            one.capture(),
-        ):
+        whole = f"the capture is invalid, since .*{text}"
+        with pytest.raises(CaptureError, match=whole), one.capture():  # noqa: PT012
             one.fill(buffer, 1)
             one.record(event)
             with pytest.raises(CaptureError, match=text):
@@ -305,7 +303,7 @@ def test_a_function_that_fails_names_its_task_of_the_graph(session):
     with stream.capture("pipeline") as graph:
         task = stream.callback(broken)
     replay = stream.replay(graph)
-    with pytest.raises(DeviceFault, match=f"Task {task.id} is task {task.id} of pipeline") as caught:
+    with pytest.raises(DeviceFault, match=f"{task.id} is task {task.id} of pipeline") as caught:
         replay.wait()
     assert isinstance(caught.value.__cause__, ValueError)
 
