@@ -169,13 +169,13 @@ class ModelDevice:
             "Head": dict(head=stream.head),
             "StreamStatus": dict(
                 state=stream.state, running=int(stream.running is not None),
-                staged=int(sqe is not None), called=int(stream.lists),
+                staged=int(sqe is not None), called=int(stream.call is not None),
                 waiting=sum(1 << i for i in missing), wait=wait,
                 engine=stream.running.engine if stream.running else 0, cause=stream.cause,
             ),
             "StreamTask": dict(task_id=sqe.task_id if sqe else 0),
             "StreamWait": next(iter(missing.values())).as_dict() if missing else {},
-            "StreamEntry": dict(entry=stream.call.entry if stream.lists else 0),
+            "StreamEntry": dict(entry=stream.call.entry if stream.call else 0),
         }[register.__name__]  # fmt: skip
 
     def _write(self, register, index, word, value):

@@ -140,8 +140,13 @@ class Queues:
         return relocated(sqe, stream.call.payload.epoch if stream.lists else 0), None
 
     def oldest(self, stream):
-        """Number of the oldest task that has not retired, or None; of a list that of its CALL."""
+        """Number of the oldest task that has not retired; of a list that of its CALL.
+
+        None if it is not known, as its entry is bad.
+        """
         if stream.call:
             return stream.call.sqe.task_id
-        sqe = stream.running.sqe if stream.running else self.peek(stream)
-        return sqe.task_id if sqe else None
+        if stream.running:
+            return stream.running.sqe.task_id
+        sqe, bad = self.fetch(stream)
+        return sqe.task_id if bad is None else None

@@ -10,7 +10,7 @@ from tests.models.effects import Effects
 from tests.models.memory import Fault
 from tests.models.queues import INDEXES, Call, Queues, Stream
 from tests.models.reports import Reports
-from tests.models.waits import Waits, counts_as_head
+from tests.models.waits import TIMED, Waits
 
 TIMEOUT_UNIT = 1024
 
@@ -146,7 +146,7 @@ class Tasks:
             wait = self.waits.wait(stream, sqe)
         except Fault as fault:
             return Wait.NONE, fault
-        if wait is not Wait.NONE and sqe.timeout and counts_as_head(sqe):
+        if wait is not Wait.NONE and sqe.timeout and sqe.type in TIMED:
             stream.deadline = stream.since + sqe.timeout * TIMEOUT_UNIT
             if stream.deadline <= self.cycle:
                 place = self.queues.place(stream)

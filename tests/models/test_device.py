@@ -250,6 +250,18 @@ def test_a_list_runs_as_if_it_stood_in_the_ring(bench):
     assert bench.driver.read(StreamEntry, 0).entry == 0
 
 
+def test_a_barrier_in_a_list_has_the_number_of_its_call(bench):
+    bench.list(task(TaskType.BARRIER, task_id=100))
+    call = CallPayload(list_address=LIST, entries=1)
+    bench.submit(1, notify(NotifyOperation.WAIT, 1, task_id=8))
+    bench.submit(0, task(TaskType.CALL, call, task_id=7))
+    assert bench.done(0)
+    bench.submit(0, task(TaskType.CALL, call, task_id=9))
+    assert bench.status(0).wait == Wait.BARRIER
+    bench.submit(2, notify(NotifyOperation.ADD, 1, task_id=10))
+    assert bench.done(0)
+
+
 def test_an_abort_leaves_a_list_and_the_next_start_begins_anew(bench):
     bench.list(notify(NotifyOperation.WAIT, 1))
     bench.submit(0, task(TaskType.CALL, CallPayload(list_address=LIST, entries=1)))

@@ -15,15 +15,11 @@ from tests.models.memory import Fault
 GENERATIONS = 1 << EventWord.generation.width
 COUNTERS = 1 << NotifyPayload.amount.width
 VALUES = 1 << ValuePayload.value.width
-WAITING = (TaskType.EVENT_WAIT, TaskType.VALUE_WAIT, TaskType.HOST_CALLBACK, TaskType.BARRIER)
-
-
-def counts_as_head(sqe):
-    """Whether the timeout of a task counts while it waits as the head."""
-    operation = NotifyPayload.from_int(sqe.payload).operation
-    return sqe.type in WAITING or (
-        sqe.type == TaskType.NOTIFY and operation == NotifyOperation.WAIT
-    )
+TIMED = (
+    TaskType.EVENT_WAIT, TaskType.NOTIFY, TaskType.VALUE_WAIT, TaskType.HOST_CALLBACK,
+    TaskType.BARRIER,
+)  # fmt: skip
+"""Types whose timeout counts while they are next."""
 
 
 def compares(found, wait):
@@ -120,13 +116,17 @@ class Waits:
                 stream.host_failed = bool(order.failed)
 
     def _passed(self, stream, sqe):
-        """No other stream of the context has a task with a lesser number, or an unknown one."""
+        """No other stream of the context has a task with a lesser number, or an unknown one.
+
+        A BARRIER in a list has the number of its CALL.
+        """
+        number = (stream.call.sqe if stream.call else sqe).task_id
         context = self.queues.settings(stream).context
         for other in self.queues.streams:
             if other is stream or not other.pending:
                 continue
             if self.queues.settings(other).context == context:
                 oldest = self.queues.oldest(other)
-                if oldest is None or oldest <= sqe.task_id:
+                if oldest is None or oldest <= number:
                     return False
         return True
