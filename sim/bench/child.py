@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -40,10 +41,12 @@ class Child:
         environment = dict(os.environ)
         if cache is not None:
             environment["CELOSIA_CACHE"] = str(cache)
+        # No pipe, which would stop a child that says much.
+        self._said = tempfile.TemporaryFile()
         start = time.perf_counter()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "sim.bench.worker", engine, preset, "trace" if trace else ""],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True,
             env=environment,
         )  # fmt: skip
         self.cpu_seconds: float = self._answer()["cpu"]
@@ -60,6 +63,7 @@ class Child:
 
     def __exit__(self, *_: object) -> None:
         self._process.communicate()
+        self._said.close()
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
@@ -67,6 +71,7 @@ class Child:
         if line:
             answer: dict[str, Any] = json.loads(line)
             return answer
-        _, said = self._process.communicate()
-        status = self._process.returncode
-        raise ChildError(f"{self._name} failed (status {status}): {said.strip()[-2000:]}")
+        self._process.communicate()
+        self._said.seek(0)
+        said = self._said.read().decode(errors="replace").strip()[-2000:]
+        raise ChildError(f"{self._name} failed (status {self._process.returncode}): {said}")

@@ -9,8 +9,10 @@ from .toolchain import NATIVE, Steps, call, compile_library, package, run_yosys
 
 __all__ = ["build"]
 
-AS_EXPORTED = "proc -nomux -norom; memory_collect; write_verilog -norename board.v"
-"""What `amaranth.back.verilog` does."""
+AS_EXPORTED = (
+    "chformal -remove; proc -nomux -norom; memory_collect; write_verilog -norename board.v"
+)
+"""What `amaranth.back.verilog` does, without assertions, whose texts Verilator would print."""
 TUNED = f"hierarchy -top {TOP}; proc; chformal -remove; flatten; opt -full; "
 PURGED = TUNED + "opt_clean -purge; write_verilog -noattr board.v"
 NAMED = TUNED + "write_verilog -noattr board.v"
@@ -26,7 +28,7 @@ RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 def build(exported: Exported, folder: Path, steps: Steps, *, tuned: bool, trace: bool) -> Path:
     """Builds the board, as RTLIL, into a library with `native/peer.cpp`, in `folder`.
 
-    tuned: Yosys flattens and optimises first, and assertions are left out.
+    tuned: Yosys flattens and optimises first.
     trace: it can write a waveform of everything, and is slower for it.
     """
     root = package("verilator")

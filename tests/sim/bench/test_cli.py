@@ -73,3 +73,9 @@ def test_an_engine_in_another_process_runs_the_workload_whole_and_in_part(worklo
         failure = r"(?s)^pysim at tiny failed \(status 1\): .*no_such_thing"
         with pytest.raises(ChildError, match=failure):
             child.ask("no_such_thing")
+
+
+def test_an_engine_that_says_more_than_a_pipe_holds_goes_on(monkeypatch):
+    monkeypatch.setenv("PYTHONVERBOSE", "1")
+    with Child("pysim", "tiny") as child:
+        assert child.ask("usage")["memory"] > 1 << 20
