@@ -54,6 +54,7 @@ class Graph:
         self._image: Image | None = None
         self._memory: Allocation | None = None
         self._count = 0
+        self._changes = 0  # updates and replays so far
         self._stale: set[int] = set()  # tasks whose new arguments are not in the image
         self._pending: list[Call] = []  # and such as have ended since
 
@@ -159,6 +160,7 @@ class Graph:
         node.release()
         node.launch, node.uses = launch, launch.uses
         self._stale.add(task_id)
+        self._changes += 1
 
     # ---------------------------------------------------------------------------------- replays
 
@@ -166,15 +168,20 @@ class Graph:
     def replay(self, stream: Stream, *others: Stream) -> Replay:
         """See `Stream.replay`."""
         self.check()
-        assert self._image is not None
         streams = self._carriers(stream, others)
-        cell = self._staged()
+        cell: Allocation | None = None
         try:
             with ExitStack() as batches:
                 for each in streams:
                     batches.enter_context(each.batch())
-                self._make_room(streams)
-                return self._submit(streams, cell)
+                while True:
+                    seen, cell = self._changes, self._staged()
+                    self._make_room(streams)
+                    self._check_streams(streams)
+                    if seen == self._changes:
+                        return self._submit(streams, cell)
+                    if cell is not None:  # another thread has changed the graph meanwhile
+                        cell.free()
         except BaseException:
             if cell is not None and not cell.freed:
                 cell.free()
@@ -195,18 +202,23 @@ class Graph:
                 raise WrongContext(f"{stream} belongs to another session than {self}")
             if stream in streams[:place]:
                 raise InvalidParameter(f"{stream} was given twice; {self} takes different streams")
+        self._check_streams(streams)
+        return streams
+
+    def _check_streams(self, streams: Sequence[Stream]) -> None:
+        """Raises unless it can be replayed on them."""
+        self.check()
+        for stream in streams:
             stream.check()
             stream.refuse_capture(f"replay {self}")
-        return streams
 
     def _staged(self) -> Allocation | None:
         """Host memory with the argument blocks from the first to the last stale one."""
         if not self._stale:
             return None
-        cell = self.session.host_memory(self._span()[1])
-        first = self._span()[0]
-        raw = bytearray(self._span()[1])
         assert self._image is not None
+        first, size = self._span()
+        cell, raw = self.session.host_memory(size), bytearray(size)
         for task_id, node in self._nodes.items():
             place = self._image.block(task_id) - first
             if node.launch is not None and 0 <= place < len(raw):
@@ -270,6 +282,7 @@ class Graph:
         for end in self._ends[1:]:
             origin.wait(end)
         self._count += 1
+        self._changes += 1
         self._pending = [call for call in self._pending if not call.state.over] + calls
         return Replay(self, self._count - 1, calls)
 
