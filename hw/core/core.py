@@ -214,15 +214,18 @@ class MatrixCore(wiring.Component):
             with m.State("RUN"):
                 m.d.comb += [
                     running.eq(1),
+                    engine.done.valid.eq(sequencer.ended),
                     engine.ended.eq(store.response | (sequencer.ended & ~responded)),
                 ]
                 with m.If(sequencer.ended):
-                    self._leave(m, takes, "DONE")
+                    m.next = "DONE"
+                    self._leave(m, takes)
                 with m.Elif((found.cause != FaultCause.NONE) | engine.abort):
                     m.d.sync += report.eq(found)
                     m.next = "ABORT"
             with m.State("DONE"):
-                self._leave(m, takes, "DONE")
+                m.d.comb += engine.done.valid.eq(1)
+                self._leave(m, takes)
             with m.State("ABORT"):
                 m.d.comb += [
                     aborts.eq(1),
@@ -234,8 +237,8 @@ class MatrixCore(wiring.Component):
                     m.d.comb += engine.ended.eq(1)
                     m.next = "FAILED"
             with m.State("FAILED"):
-                m.d.comb += engine.done.p.failed.eq(1)
-                self._leave(m, takes, "FAILED")
+                m.d.comb += [engine.done.valid.eq(1), engine.done.p.failed.eq(1)]
+                self._leave(m, takes)
 
         m.d.comb += [
             self.activity.instruction.eq(sequencer.issued),
@@ -251,10 +254,8 @@ class MatrixCore(wiring.Component):
         ]
         return m
 
-    def _leave(self, m, takes, state):
+    def _leave(self, m, takes):
         """The task is done; another may be taken in the cycle in which that is accepted."""
-        m.d.comb += self.engine.done.valid.eq(1)
-        m.next = state
         with m.If(self.engine.done.ready):
             m.next = "IDLE"
         with m.If(takes):
