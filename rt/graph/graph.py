@@ -22,7 +22,7 @@ from ..task import Resource, Task
 from .dag import plan
 from .desc import Node
 from .image import Image
-from .replay import Call, Replay
+from .replay import Call, Renewal, Replay
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -140,6 +140,8 @@ class Graph:
         """Gives a kernel of the graph other arguments, from the next replay on.
 
         What is not given stays as it is. Replays that were submitted before are not concerned.
+        They are copied by the stream of that replay: if it is aborted before, replays of other
+        streams that are already submitted still run with the former ones.
         """
         self.check()
         node = self._node(task_id)
@@ -298,10 +300,16 @@ class Graph:
             source=cell.address, destination=self._memory.address + first, row_bytes=size
         )
         task_id = self.session.device.task_id
-        copy = Task(origin, task_id(), uses=[self._memory], staging=cell)
+        lost = partial(self._lose, frozenset(self._stale))
+        copy = Renewal(origin, task_id(), self._memory, cell, lost)
         origin.submit_copy(payload, copy, False, False)
         origin.submit(Task(origin, task_id()), Sqe(type=TaskType.NOP))
         self._stale.clear()
+
+    def _lose(self, stale: frozenset[int]) -> None:
+        """A copy of these argument blocks was dropped: the next replay makes another."""
+        self._stale |= stale
+        self._changes += 1
 
     # ------------------------------------------------------------------------------ end of life
 

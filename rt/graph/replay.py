@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from hw.regs.descriptor import Completion, EventWord, Sqe
@@ -10,6 +10,7 @@ from hw.regs.fault import FaultCause
 
 from ..errors import DeviceFault, FaultRecord, StreamAborted
 from ..event import GENERATIONS, Record
+from ..memory import Allocation
 from ..monitor import Monitor, entered
 from ..task import Profile, Resource, Task, TaskState
 from .image import Part
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ..queue import Queue
     from .graph import Graph
 
-__all__ = ["Call", "Replay"]
+__all__ = ["Call", "Renewal", "Replay"]
 
 
 class Call(Task):
@@ -81,6 +82,28 @@ class Call(Task):
             self._passed.dropped = True
             self.stream.session.stranded.append(self._passed)
         super().drop(state if self.fault is None else TaskState.FAILED)
+
+
+class Renewal(Task):
+    """The copy of new argument blocks to the memory of a graph.
+
+    lost: called if it is dropped.
+    """
+
+    def __init__(
+        self,
+        stream: Queue,
+        id: int,
+        memory: Allocation,
+        staging: Allocation,
+        lost: Callable[[], None],
+    ) -> None:
+        super().__init__(stream, id, uses=[memory], staging=staging)
+        self._lost = lost
+
+    def drop(self, state: TaskState = TaskState.DROPPED) -> None:
+        super().drop(state)
+        self._lost()
 
 
 class Replay:

@@ -111,6 +111,18 @@ def test_an_abort_of_a_stream_leaves_a_graph_that_can_be_replayed(
     assert len(session.device.events.free) == session.device.config.events
 
 
+def test_an_update_that_an_abort_has_dropped_is_made_by_the_next_replay(session, kernels, pair):
+    one, two = session.stream(), session.stream()
+    first, tasks = pair
+    graph = session.graph(tasks, streams=2)
+    one.launch(kernels[SPIN], scalars=[10_000])
+    graph.update(3, scalars=[5, SIZE])
+    one.replay(graph, two)
+    one.abort()
+    two.replay(graph, session.stream())
+    assert (two.download(first).result() == 6).all()
+
+
 def test_a_stream_that_is_destroyed_by_force_releases_the_others(session, pair):
     one, two = session.stream(), session.stream()
     first, tasks = pair
