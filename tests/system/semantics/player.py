@@ -1,0 +1,317 @@
+"""Runs programs on a device, and compares what happened with the reference."""
+
+from contextlib import ExitStack
+from functools import partial
+
+import numpy as np
+
+from rt.errors import StreamAborted
+from rt.graph.desc import TaskDesc
+from rt.kernel.gemm import GemmShape, gemm_kernel
+from rt.task import TaskState
+from rt.transport import Reason
+from tests.system.semantics.calls import (
+    BUFFERS,
+    COUNTERS,
+    SIZE,
+    WORDS,
+    Abort,
+    Add,
+    Await,
+    Barrier,
+    Batch,
+    Callback,
+    Close,
+    Copy,
+    Download,
+    Fill,
+    Mark,
+    Multiply,
+    Put,
+    Query,
+    Record,
+    Replay,
+    SetTo,
+    Submit,
+    Synchronise,
+    SynchroniseEvent,
+    Take,
+    Upload,
+    Wait,
+    WaitStream,
+)
+from tests.system.semantics.reference import Reference, members
+
+__all__ = ["check"]
+
+QUIET = 2000
+"""Cycles for which the interrupt line stays low after a program."""
+
+
+def check(program, device, look, *, exact=True):
+    """Runs a program in a session of its own; `look` gives bytes of device memory at an address.
+
+    Memory, counters and downloads are as the reference says, no task began before what it waits
+    for had ended, and everything that was taken is given back.
+    """
+    reference = Reference(len(program.streams), program.graphs, program.calls)
+    expected = reference.run(lambda ready: ready[0])
+    with device.session() as session:
+        player = Player(program, session)
+        player.play()
+        check_results(player, expected, look)
+        check_times(player, reference, exact)
+        player.close()
+        assert (session._pool.deferred, session._staging.deferred) == (0, 0)
+        assert session.stranded == []
+    assert len(device.events.free) == device.config.events
+    assert len(device.counters.free) == device.config.notifies
+    assert device._streams == set(range(device.config.streams))
+    for pool in (device.device_pool, device.host_pool):
+        assert pool.available == pool.size
+    transport = device.driver.transport
+    stop = transport.run_until(interrupt=True, cycle=transport.now() + QUIET)
+    assert stop.reason is Reason.CYCLE
+
+
+def check_results(player, expected, look):
+    """What is in memory and counters, and what was downloaded."""
+    memory = np.concatenate([
+        np.frombuffer(bytes(look(buffer.address, buffer.nbytes)), np.uint8)
+        for buffer in player.buffers
+    ])
+    wrong = np.flatnonzero((memory != expected.memory) & expected.known)
+    assert not len(wrong), f"bytes {wrong} of memory"
+    assert [notify.value for notify in player.notifies] == expected.counters
+    for place, download in player.downloads.items():
+        if download.done:
+            found, (wanted, sure) = download.result(), expected.downloads[place]
+            assert (found == wanted)[sure].all(), f"the download of call {place[0]}"
+
+
+def check_times(player, reference, exact):
+    """Nothing began before what it waits for had ended."""
+    times = player.times()
+    for task in reference.tasks:
+        if (task.call, task.node) not in times:
+            continue
+        start, _ = times[task.call, task.node]
+        for number in members(task.before):
+            before = reference.tasks[number]
+            _, end = times.get((before.call, before.node), (0, -1))
+            # A record passes in the cycle in which the task that carries it ends.
+            assert end < start + (not exact or isinstance(task.work, Mark)), (
+                f"{task} began in cycle {start}, but {before} ended in {end}"
+            )
+
+
+class Player:
+    """Makes the calls of a program in a session."""
+
+    def __init__(self, program, session):
+        self.program = program
+        self.session = session
+        self.streams = [self.stream(number) for number in range(len(program.streams))]
+        self.buffers = [session.empty(SIZE, np.uint8) for _ in range(BUFFERS)]
+        self.buffers.append(session.empty(8 * WORDS, np.uint8))
+        self.events = [session.event(timing=timed) for timed in program.timed]
+        self.notifies = [session.notify() for _ in range(COUNTERS)]
+        shape = GemmShape(
+            m=Multiply.M, n=Multiply.N, k=Multiply.K, pitch_a=Multiply.K, pitch_b=Multiply.N,
+            pitch_c=4 * Multiply.N,
+        )  # fmt: skip
+        self.kernel = session.load(gemm_kernel(shape, session.device.config))
+        self.graphs = {}
+        self.nodes = {}  # number of each task of each graph
+        self.batches = {}
+        self.aborted = set()
+        self.tasks, self.records, self.downloads, self.replays = {}, {}, {}, {}
+        self.calls = []
+        """Call and node of each function that was called, and when."""
+        for buffer in self.buffers:
+            self.streams[0].fill(buffer, 0)
+        self.streams[0].synchronise()
+
+    def stream(self, number):
+        priority, depth = self.program.streams[number]
+        return self.session.stream(priority, depth=depth)
+
+    def play(self):
+        """Makes the calls, then waits for everything."""
+        for number, call in enumerate(self.program.calls):
+            self.make(number, call)
+        for batch in self.batches.values():
+            batch.close()
+        for number in range(len(self.streams)):
+            self.synchronise(number)
+        assert all(event.query() for event in self.events)
+
+    def close(self):
+        """Gives back what was taken, piece by piece."""
+        for each in (*self.graphs.values(), *self.streams, *self.notifies):
+            each.close()
+        for buffer in self.buffers:
+            buffer.free()
+
+    # ------------------------------------------------------------------------------------- calls
+
+    def make(self, number, call):
+        match call:
+            case Submit(stream, work, profile):
+                task = self.submit(self.streams[stream], work, (number, 0), profile)
+                self.tasks[number] = task, profile
+            case Record(stream, event):
+                self.streams[stream].record(self.events[event])
+                self.records[number] = self.events[event].record
+            case Wait(stream, event):
+                self.streams[stream].wait(self.events[event])
+            case WaitStream(stream, other):
+                self.streams[stream].wait(self.streams[other])
+            case Synchronise(stream):
+                self.synchronise(stream)
+            case SynchroniseEvent(event):
+                self.tolerate(self.events[event].synchronise)
+            case Query(stream, event):
+                self.tolerate(self.streams[stream].query)
+                self.events[event].query()
+            case Batch(stream):
+                self.batch(stream)
+            case Abort(stream):
+                self.streams[stream].abort()
+                self.aborted.add(stream)
+            case Close(stream):
+                self.batches.pop(stream, ExitStack()).close()
+                self.streams[stream].close()
+                self.streams[stream] = self.stream(stream)
+            case Replay(streams, graph):
+                self.replay(number, [self.streams[stream] for stream in streams], graph)
+
+    def batch(self, stream):
+        if stream in self.batches:
+            self.batches.pop(stream).close()
+        else:
+            self.batches[stream] = ExitStack()
+            self.batches[stream].enter_context(self.streams[stream].batch())
+
+    def synchronise(self, stream):
+        self.tolerate(self.streams[stream].synchronise)
+
+    def tolerate(self, call):
+        """Makes a call that may say that a stream was aborted, if one was."""
+        try:
+            call()
+        except StreamAborted:
+            assert self.aborted
+
+    # ------------------------------------------------------------------------------------- tasks
+
+    def view(self, first, size, shape=None, dtype=np.uint8):
+        number = min(first // SIZE, BUFFERS)
+        return self.buffers[number].part(first - number * SIZE, shape or size, dtype)
+
+    def submit(self, stream, work, place, profile):
+        """Submits a task; its place is the call and the node of a graph."""
+        notifies, words = self.notifies, self.buffers[BUFFERS]
+        match work:
+            case Fill(target, size, byte):
+                return stream.fill(self.view(target, size), byte, profile=profile)
+            case Upload(target, data):
+                array = np.frombuffer(data, np.uint8)
+                return stream.upload(self.view(target, len(data)), array, profile=profile)
+            case Download(source, size):
+                task = stream.download(self.view(source, size), profile=profile)
+                self.downloads[place] = task
+                return task
+            case Copy(target, source, size):
+                one, two = self.view(target, size), self.view(source, size)
+                return stream.copy(one, two, profile=profile)
+            case Multiply():
+                inputs, outputs = self.operands(work)
+                return stream.launch(self.kernel, inputs, outputs, profile=profile)
+            case Add(counter, amount):
+                return stream.notify(notifies[counter], amount, profile=profile)
+            case SetTo(counter, amount):
+                return stream.set_notify(notifies[counter], amount, profile=profile)
+            case Take(counter, amount):
+                return stream.wait_notify(notifies[counter], amount, profile=profile)
+            case Put(word, value):
+                return stream.write_value(words, 8 * word, value, profile=profile)
+            case Await(word, value, operation, mask):
+                return stream.wait_value(
+                    words, 8 * word, value, operation, mask=mask or None, profile=profile
+                )
+            case Barrier():
+                return stream.barrier(profile=profile)
+            case Callback():
+                return stream.callback(partial(self.called, place))
+
+    def operands(self, work):
+        reads = [self.view(first, stop - first) for first, stop in work.reads]
+        return reads, [self.view(first, stop - first) for first, stop in work.writes]
+
+    def called(self, place):
+        self.calls.append((place, self.session.device.driver.transport.now()))
+
+    # ------------------------------------------------------------------------------------ graphs
+
+    def replay(self, number, streams, name):
+        graph = self.program.graphs[name]
+        if name not in self.graphs:
+            make = self.capture if graph.lanes else self.describe
+            self.graphs[name], self.nodes[name] = make(graph, streams)
+        self.replays[number] = streams[0].replay(self.graphs[name], *streams[1:]), name
+
+    def describe(self, graph, streams):
+        tasks = []
+        for node, (work, deps) in enumerate(graph.nodes):
+            inputs, outputs = self.operands(work)
+            tasks.append(
+                TaskDesc(node, self.kernel, inputs, outputs, event_deps=deps, profile=True)
+            )
+        return self.session.graph(tasks, streams=graph.streams), list(range(len(tasks)))
+
+    def capture(self, graph, streams):
+        origin, *others = streams
+        events, tasks = [], []
+
+        def mark(stream):
+            events.append(self.session.event())
+            stream.record(events[-1])
+            return events[-1]
+
+        with origin.capture() as captured:
+            begin = mark(origin)
+            for other in others:
+                other.wait(begin)
+            ends = []
+            for (work, deps), lane in zip(graph.nodes, graph.lanes, strict=True):
+                for dep in deps:
+                    streams[lane].wait(ends[dep])
+                tasks.append(self.submit(streams[lane], work, None, True).id)
+                ends.append(mark(streams[lane]))
+            for other in others:
+                origin.wait(mark(other))
+        return captured, tasks
+
+    # ------------------------------------------------------------------------------------- times
+
+    def times(self):
+        """First and last cycle of what was measured, by call and node."""
+        times = {}
+        for number, (task, profile) in self.tasks.items():
+            if profile and task.done and not isinstance(self.work(number), Callback):
+                times[number, 0] = task.profile.start, task.profile.end
+        for number, record in self.records.items():
+            if record.time is not None and not record.dropped:
+                times[number, 0] = record.time, record.time
+        for number, (replay, name) in self.replays.items():
+            if replay.done:
+                for node, task in enumerate(self.nodes[name]):
+                    profile = replay.profile(task)
+                    times[number, node] = profile.start, profile.end
+        times.update((place, (now, now)) for place, now in self.calls)
+        assert all(start <= end for start, end in times.values())
+        return times
+
+    def work(self, number):
+        return self.program.calls[number].work
