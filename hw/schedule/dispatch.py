@@ -28,7 +28,7 @@ class Dispatcher(wiring.Component):
     Members
     -------
     offers: of all streams.
-    free: one bit for each lane: it can take a task now.
+    free: one bit for each lane: it takes a task that is offered now.
     chosen: there is an offer, and a lane for it. context, priority: of that offer.
     admit: the choice may be handed over in this cycle.
     tasks: to the lanes; at most one is valid.

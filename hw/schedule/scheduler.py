@@ -39,8 +39,8 @@ class Scheduler(wiring.Component):
     channels, kernels to the cores, values to the value engine, everything else to the control
     engine inside. For each of these kinds one task a cycle is dispatched: of the greatest priority,
     in turn inside a priority, to the lowest free engine, in the very cycle in which its head is
-    ready. One task a cycle retires. A stream of a priority that stays ready is served within as many
-    dispatches of that priority and kind as there are streams.
+    ready. One task a cycle retires. A stream of a priority that stays ready is served within as
+    many dispatches of that priority and kind as there are streams.
 
     What a head waits for it waits for in its stream, occupying no engine: see `StreamLifecycle`.
 

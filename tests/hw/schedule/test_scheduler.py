@@ -4,11 +4,14 @@ import random
 
 import pytest
 
+from hw.config import NpuConfig
 from hw.interface import DISPATCHES
 from hw.regs.descriptor import TaskType
 from hw.regs.fault import FaultCause
 from hw.regs.registers import StreamState
+from hw.schedule.scheduler import Scheduler
 from tests.models.machine import CONFIG, Entry, Harness, Plan
+from tests.simulation import simulate
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -608,6 +611,21 @@ def test_overruns_and_bad_heads_of_one_cycle_are_all_reported(harness):
         assert [s for _, s, _ in machine.dispatched] == [4]
 
     harness.run(behaviour)
+
+
+@pytest.mark.slow
+def test_a_scheduler_of_the_greatest_size_runs(engine):
+    config = NpuConfig.preset("tiny", streams=32, contexts=16, copy_channels=4, cores=4)
+    scheduler = Scheduler(config)
+
+    async def behaviour(ctx):
+        for stream in scheduler.streams:
+            ctx.set(stream.config, {"size": 4})
+            ctx.set(stream.start, 1)
+        await ctx.tick()
+        assert all(ctx.get(stream.state) == StreamState.ACTIVE for stream in scheduler.streams)
+
+    simulate(scheduler, behaviour)
 
 
 def random_entry(rng, task_id, s, recorded):
