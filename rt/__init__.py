@@ -22,6 +22,9 @@ Signals
     and barriers hold up their own stream only. A barrier waits for all that its session was
     given before it. With a timeout, a wait that is the next task of its stream for so long
     fails (107020).
+Graphs
+    Tasks that are built once, or captured from streams, and replayed by one entry for each
+    stream: see `rt.graph`.
 Functions of the host
     `callback` calls them in order with the tasks of its stream, on one thread of the session. The
     device's time stands still meanwhile. They cannot use the runtime (`ReentryError`). One that
@@ -33,8 +36,10 @@ Faults
     stops, with FailureMode.STOP every stream of the session; other sessions never notice.
 Waits of the host
     Any number of threads may use a device: none holds it while it waits. Timeouts are cycles. A
-    wait without one lasts as long as tasks end, and is given up, with all who wait for whom, when
-    nothing can happen any more.
+    wait without one lasts as long as tasks end. When nothing can happen any more on the device
+    and no thread is at work, each that waits raises who waits for whom (`DeadlockError`); while
+    one is, they wait for it without time passing, for `Device.host_patience` seconds. A deadlock
+    ends with an abort of its streams; a wait that runs into its timeout gives the same diagnosis.
 """
 
 from hw.regs.descriptor import Comparison, FailureMode
@@ -42,6 +47,8 @@ from hw.regs.descriptor import Comparison, FailureMode
 from .device import Device
 from .errors import (
     AclError,
+    CaptureError,
+    DeadlockError,
     DeviceFault,
     FaultRecord,
     IncompatibleDevice,
@@ -50,6 +57,7 @@ from .errors import (
     WaitTimeout,
 )
 from .event import Event
+from .graph import Graph, Replay, TaskDesc
 from .kernel.kernel import Kernel
 from .memory import Buffer
 from .notify import Notify
@@ -59,7 +67,8 @@ from .task import Download, Profile, Task
 from .transport import Transport
 
 __all__ = [
-    "AclError", "Buffer", "Comparison", "Device", "DeviceFault", "Download", "Event",
-    "FailureMode", "FaultRecord", "IncompatibleDevice", "Kernel", "Notify", "NpuError", "Profile",
-    "Session", "Stream", "Task", "Transport", "TransportError", "WaitTimeout",
+    "AclError", "Buffer", "CaptureError", "Comparison", "DeadlockError", "Device", "DeviceFault",
+    "Download", "Event", "FailureMode", "FaultRecord", "Graph", "IncompatibleDevice", "Kernel",
+    "Notify", "NpuError", "Profile", "Replay", "Session", "Stream", "Task", "TaskDesc",
+    "Transport", "TransportError", "WaitTimeout",
 ]  # fmt: skip
