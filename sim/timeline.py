@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TextIO
 
@@ -147,7 +148,7 @@ class Timeline:
         prefix = f"{TRACE}{engine}_"
         started = self.wave.cycles(prefix + "started")
         ended = self.wave.cycles(prefix + "ended")
-        for first, stop in self.wave.intervals(prefix + "busy"):
+        for first, stop in self._spans(prefix):
             starts = started[bisect_left(started, first) : bisect_left(started, stop)]
             ends = ended[bisect_left(ended, first) : bisect_left(ended, stop)]
             yield Run(
@@ -159,6 +160,14 @@ class Timeline:
                 end=ends[-1] if ends else None,
                 released=stop,
             )
+
+    def _spans(self, prefix: str) -> Iterator[tuple[int, int]]:
+        """From the first cycle of a task to before that of the next: an engine stays busy where
+        one follows the other at once."""
+        changes = [cycle for cycle, _ in self.wave.changes(prefix + "task_id")]
+        for first, stop in self.wave.intervals(prefix + "busy"):
+            inner = changes[bisect_right(changes, first) : bisect_left(changes, stop)]
+            yield from pairwise((first, *inner, stop))
 
 
 class _Chart:

@@ -9,13 +9,14 @@ from ..link import SimTransport
 from .events import dependencies, dependents, fan_out
 from .load import overlap, saturation
 from .recording import Recording, signals
+from .replays import callbacks, nodes
 from .scene import Scene
 from .sheet import Difference, Sheet
 from .starts import doorbells, interrupts, successors
 
 __all__ = ["LOADS", "PATHS", "measure"]
 
-PATHS = (dependents, dependencies, fan_out, doorbells, successors, interrupts)
+PATHS = (dependents, dependencies, fan_out, doorbells, successors, interrupts, nodes, callbacks)
 """Short paths, measured in every round."""
 LOADS = (overlap, saturation)
 """Long runs, measured once."""

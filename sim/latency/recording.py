@@ -52,9 +52,12 @@ class Recording:
             (record.slot, record.generation): record.cycle for record in self.timeline.records
         }
 
-    def start(self, task_id: int) -> int:
-        """The cycle of a task's first bus address or instruction."""
-        return _whole(self.timeline.run(task_id).start, task_id)
+    def start(self, task_id: int, turn: int = 0) -> int:
+        """The cycle of a task's first bus address or instruction, in that turn of a replay."""
+        runs = [run for run in self.timeline.runs if run.task_id == task_id]
+        if turn >= len(runs):
+            raise WaveError(f"task {task_id} runs {len(runs)} times; turn {turn} is not recorded")
+        return _whole(runs[turn].start, task_id)
 
     def end(self, task_id: int) -> int:
         """The cycle of the last write response of a task's data."""

@@ -68,6 +68,8 @@ def test_device_and_waveform_agree_on_every_sample_of_every_path(measured):
             "kernel → kernel", "kernel → copy", "copy → kernel", "copy → copy",
         ],
         "→ the host has read who interrupts": ["end of a task", "line of a fault"],
+        "replay of a graph of empty kernels": ["a node"],
+        "a function of the host between two copies": ["end → start"],
         "16 uploads and 16 kernels, equally long": [
             "one stream", "two streams", "one ÷ two streams",
         ],
@@ -99,6 +101,7 @@ def test_what_a_waveform_does_not_have_is_said(measured):
         (lambda: recording.raised(after=last), f"no interrupt behind cycle {last} is recorded"),
         (lambda: recording.written(0x18, before=0), "no write to 0x18 before cycle 0"),
         (lambda: recording.answered(0xFFC, after=0), "no read of 0xffc behind cycle 0"),
+        (lambda: recording.start(recording.timeline.runs[0].task_id, 1), "runs 1 times; turn 1"),
         (lambda: recording.released(0, recording.timeline.runs[0].task_id), "does not wait"),
     ):
         with pytest.raises(WaveError, match=text):

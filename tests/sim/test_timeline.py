@@ -82,6 +82,24 @@ def test_starts_and_ends_are_those_of_the_completion_entries(whole):
     )
 
 
+def test_tasks_that_follow_each_other_at_once_on_an_engine_are_runs_of_their_own(
+    machine, tmp_path
+):
+    machine.reset()
+    with Device(machine, patience=20_000).session() as session:
+        stream, buffer = session.stream(), session.empty(512, np.uint8)
+        machine.capture(tmp_path / "run.vcd")
+        with stream.batch():
+            tasks = [stream.fill(buffer, value, profile=True) for value in range(3)]
+        session.synchronise()
+        machine.end_capture()
+        runs = [Timeline(tmp_path / "run.vcd").run(task.id) for task in tasks]
+        spans = [(task.profile.start, task.profile.end) for task in tasks]
+    assert [(run.start, run.end) for run in runs] == spans
+    assert [run.engine for run in runs] == ["copy0"] * 3
+    assert [run.dispatched for run in runs[1:]] == [run.released for run in runs[:-1]]
+
+
 def test_records_and_latencies_are_those_of_the_timestamps(whole):
     said, timeline = whole
     kernel, download = timeline.run(said.kernel), timeline.run(said.download)
