@@ -78,6 +78,7 @@ class Context:
 
     # ----------------------------------------------------------------------------------- waiting
 
+    @entered
     def wait_until(
         self,
         ready: Callable[[], bool],
@@ -91,10 +92,10 @@ class Context:
         """Lets the device run until `ready()`. The session's fault ends the wait.
 
         Without a timeout, patience starts anew as long as tasks end. The wait gives up sooner
-        when nothing can happen any more, on the device or in another thread that uses it. That
-        is so after twice `QUIET` cycles if there is no other thread, at once if every other
-        waits, too, and else when none has changed anything for `Device.host_patience` seconds,
-        in which no time passes on the device. Each of the threads that wait raises why.
+        when nothing can happen any more on the device: it finds that out after twice `QUIET`
+        cycles, or `SLICE` if several threads use it. Then each thread that waits raises why: at
+        once if no thread is at work, else when none has changed anything for
+        `Device.host_patience` seconds, in which no time passes on the device.
 
         streams: whose tasks are waited for; by default any of the session's.
         despite_fault: for what the device does by itself in any case, as the end of an abort.

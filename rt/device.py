@@ -36,7 +36,9 @@ class Device:
     What another driver has left on the NPU is ended: its streams, completions, interrupts and
     access windows.
 
-    Any number of threads may use it: a call holds its monitor, but not while it waits.
+    Any number of threads may use it. They take turns, call by call, in the order in which they
+    come; who waits lets the others in, and what a thread submits to a stream stays in order. If
+    nothing can happen on the device any more, no time passes while a thread is at work elsewhere.
 
     Parameters
     ----------

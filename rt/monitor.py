@@ -130,10 +130,17 @@ class Monitor:
 
     @property
     def others_sleep(self) -> bool:
-        """Every other thread that has used the device and is alive sleeps."""
+        """Every other thread sleeps that is alive and has used the device, or still may.
+
+        Daemon threads may not, until they do.
+        """
         with self._mutex:
             asleep = {gate.thread for gate in self._sleepers}
-        return self._others() <= asleep
+        strangers = {
+            thread.ident for thread in threading.enumerate()
+            if not thread.daemon and thread not in self._servants
+        }  # fmt: skip
+        return self._others() | strangers <= {*asleep, threading.get_ident()}
 
     def _others(self) -> set[int]:
         me = threading.get_ident()

@@ -80,9 +80,13 @@ class Quiet:
             return False
         if driver.transport.now() - self._cycle < span:
             return False
-        self.since = time.monotonic()
-        self._orders = driver.orders
+        self.begin()
         return True
+
+    def begin(self) -> None:
+        """It was found quiet."""
+        self.since = time.monotonic()
+        self._orders = self._driver.orders
 
     def _moves(self, stream: Queue, status: StreamStatus, head: int) -> bool:
         """Whether the stream can do something by itself."""
@@ -152,7 +156,8 @@ class Waiting:
             elif self._timeout is None and end <= stop.cycle < self._start + self._limit:
                 last, still = still, self._still()
                 if still is not None and still == last:
-                    self._give_up("nothing runs on the device, and nothing can")
+                    self._quiet.begin()
+                    self._sleep()
             self._monitor.relinquish()
 
     def _look(self) -> bool:
@@ -190,15 +195,17 @@ class Waiting:
 
     def _sleep(self) -> None:
         """Sleeps while nothing can happen but for what other threads do, and not for ever."""
-        if self._despite_fault or self._hurries:
+        if self._despite_fault:
             return
         if not self._quiet.holds and not self._quiet.look(self._device.streams()):
-            self._told = False
+            self._told = self._hurries = False
+            return
+        if self._hurries:
             return
         patience = self._device.host_patience
         left = max(self._since, self._quiet.since) + patience - time.monotonic()
         if self._told or self._monitor.others_sleep:
-            self._give_up("nothing runs on the device, and every thread that uses it waits")
+            self._give_up("nothing runs on the device, and every thread waits")
         elif left <= 0:
             self._give_up(
                 f"nothing runs on the device, and no thread has changed that in {patience} s"

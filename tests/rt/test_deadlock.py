@@ -45,7 +45,7 @@ def test_a_notify_that_nobody_adds_to(session):
         f"stream 0 waits in task {task.id} for notify {number} to be at least 1 (it is 0), and "
         "nobody adds to it: no pending NOTIFY names it; abort the streams that wait"
     ) in text
-    assert text.startswith("nothing runs on the device, and nothing can: waited ")
+    assert text.startswith("nothing runs on the device, and every thread waits: waited ")
     assert session.device.driver.transport.now() < 3 * QUIET
 
 
@@ -357,7 +357,7 @@ def test_when_every_thread_waits_each_is_told_at_once(session, cell):
         wait(streams[0])
     assert session.device.driver.transport.now() < start + QUIET
     for one, two in (streams, streams[::-1]):
-        assert "and every thread that uses it waits" in errors[one]
+        assert "and every thread waits" in errors[one]
         assert f"{one} → {two} → {one} wait for each other" in errors[one]
 
 
@@ -387,6 +387,19 @@ def test_a_thread_that_never_acts_is_waited_for_so_long_and_no_longer(session, c
     assert session.device.driver.transport.now() < start + QUIET
 
 
+def test_a_thread_that_has_not_used_the_device_yet_is_waited_for(session, cell):
+    stream, other = session.stream(), session.stream()
+    session.device.patience = 1 << 40
+    stream.wait_value(cell, 0, 1)
+
+    def come_late():
+        until(lambda: session.device.quiet.holds and session.device.monitor._sleepers)
+        other.write_value(cell, 0, 1)
+
+    with threads(come_late):
+        stream.synchronise()
+
+
 def test_a_thread_that_dies_is_not_waited_for(session, cell):
     session.device.host_patience = 1000
     stream = session.stream()
@@ -398,7 +411,7 @@ def test_a_thread_that_dies_is_not_waited_for(session, cell):
 
     with threads(die):
         until(lambda: len(session.device.monitor._users) == 2)
-        assert "every thread that uses it waits" in deadlock(stream.synchronise)
+        assert "and every thread waits" in deadlock(stream.synchronise)
 
 
 def test_the_timeout_of_a_waiting_task_passes_although_all_wait(session, cell):
