@@ -11,6 +11,7 @@ from rt.errors import (
 )
 from rt.graph import TaskDesc
 from tests.rt.machine import ADD, SPIN, binary, machine
+from tests.rt.threads import threads
 
 SIZE = 64
 BYTES = np.arange(SIZE, dtype=np.uint8)
@@ -180,7 +181,8 @@ def replay_and_read(graph, streams, buffer):
     return streams[0].download(buffer)
 
 
-def test_an_update_takes_one_copy_and_keeps_one_doorbell(session, add):
+def test_an_update_takes_one_copy_and_keeps_one_doorbell(session, add, monkeypatch):
+    """A list is read ahead once its CALL is next: what stands before that lets the copy end."""
     tasks, _ = diamond(session, add)
     one, two = session.stream(), session.stream()
     graph = session.graph(tasks, streams=2)
@@ -188,10 +190,43 @@ def test_an_update_takes_one_copy_and_keeps_one_doorbell(session, add):
     one.replay(graph, two)
     graph.update(1, scalars=[9, SIZE])
     graph.update(4, scalars=[8, SIZE])
-    before = writes(model), one._tail, two._tail
-    one.replay(graph, two)
-    assert (writes(model), one._tail, two._tail) == (before[0] + 2, before[1] + 3, before[2] + 2)
+    before = writes(model)
+    with monkeypatch.context() as patch:
+        written = spy_on_writes(patch, model)
+        one.replay(graph, two)
+    assert writes(model) == before + 2
+    _, *rings = ([Sqe.from_bytes(raw[n : n + 64]) for n in range(0, len(raw), 64)]
+                 for raw in written)  # fmt: skip
+    first, second = sorted(rings, key=len, reverse=True)
+    copy, fork, call = first
+    wait, other = second
+    types = [TaskType.MEMCPY, TaskType.NOP, TaskType.CALL, TaskType.EVENT_WAIT, TaskType.CALL]
+    assert [entry.type for entry in (copy, fork, call, wait, other)] == types
+    assert copy.dependencies == 1  # the end of the replay before
+    assert wait.event_deps[0] == fork.record_event
+    assert not other.dependencies
     session.synchronise()
+
+
+def test_threads_replay_and_change_one_graph(session, add):
+    """Each replay adds what its thread, or the other, has given it last."""
+    total, step = session.buffer(np.zeros(SIZE, np.uint8)), session.empty(SIZE, np.uint8)
+    tasks = [add(1, total, step, 1), add(2, step, total, 0, [1])]
+    graph = session.graph(tasks, streams=2)
+
+    def work(amount):
+        def replay():
+            with session.stream(depth=4) as one, session.stream(depth=4) as two:
+                for _ in range(8):
+                    graph.update(1, scalars=[amount, SIZE])
+                    one.replay(graph, two)
+
+        return replay
+
+    with threads(work(1), work(1)):
+        pass
+    with session.stream() as stream:
+        assert (stream.download(total).result() == 16).all()
 
 
 def test_bad_updates_change_nothing(device, session, add):
