@@ -151,19 +151,23 @@ def test_records_of_the_past_are_looked_up_one_a_cycle(scene, tmp_path):
 
 @pytest.mark.parametrize(
     ("before", "after", "cycles"),
-    [("copy", "copy", 4), ("copy", "launch", 3), ("launch", "launch", 3), ("launch", "copy", 4)],
+    [("copy", "copy", 2), ("copy", "launch", 1), ("launch", "launch", 2), ("launch", "copy", 3)],
 )
 def test_the_next_task_of_a_stream_starts_so_many_cycles_after_the_end_of_the_one_before(
     scene, before, after, cycles
 ):
-    """From the last write response: one until the engine is done and the task retires, one more to
-    the dispatch of the next, then 1 to a kernel's first instruction (the code bank) or 2 to a
-    copy's first address on the bus (the burst, the guard's register)."""
-    stream = scene.streams[0]
+    """From the last write response: none until a copy, one until a kernel is done and retires. The
+    next is dispatched in that cycle, then it is 1 to a kernel's first instruction (the code bank)
+    or 2 to a copy's first address on the bus (the burst, the guard's register)."""
+    stream, gate = scene.streams[:2]
+    event = scene.session.event()
+    with gate.batch():
+        scene.close_gate(gate)
+        gate.record(event)
+    stream.wait(event)
     with stream.batch():
-        scene.close_gate(stream)
         one, other = getattr(scene, before)(stream), getattr(scene, after)(stream)
-    stream.synchronise()
+    scene.session.synchronise()
     assert other.profile.start - one.profile.end == cycles
 
 
