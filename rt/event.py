@@ -93,9 +93,8 @@ class EventSlots:
             self.collect()
         if len(self.free) < count:
             raise NoEvent(
-                f"{count} event slots are needed and {len(self.free)} of "
-                f"{self.driver.config.events} are free; synchronise a stream that records, or "
-                "close a graph"
+                f"{count} of the {self.driver.config.events} event slots must be free, and "
+                f"{len(self.free)} are; synchronise a stream that records, or close a graph"
             )
 
     def hold(self) -> Slot:

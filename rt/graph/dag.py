@@ -102,8 +102,8 @@ class Plan:
 
     @property
     def stride(self) -> int:
-        """The greatest number of steps that a stream has."""
-        return max(self.steps.values(), default=0)
+        """Generations of an event slot that a replay takes: of steps, and of the end."""
+        return max(self.steps.values(), default=0) + 1
 
 
 def plan(deps: Deps, lanes: Sequence[Sequence[int]]) -> Plan:

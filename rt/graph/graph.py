@@ -18,7 +18,7 @@ from ..finish import finish
 from ..launch import Launch
 from ..memory import Allocation, Buffer
 from ..monitor import Monitor, entered
-from ..task import Resource, Task
+from ..task import Resource, Task, TaskState
 from .dag import plan
 from .desc import Node
 from .image import Image
@@ -74,13 +74,11 @@ class Graph:
             for node in nodes.values():
                 undo.callback(node.release)
             deps = {task_id: node.deps for task_id, node in nodes.items()}
-            image = Image(plan(deps, lanes), nodes, session.device.task_id)
-            for part in image.parts:
-                if part.steps:
-                    part.slot = session.device.events.hold()
-                    undo.callback(session.device.events.release, part.slot)
-                    assert part.slot.generation is not None
-                    part.base = part.slot.generation
+            slots = []
+            for _ in lanes:
+                slots.append(session.device.events.hold())
+                undo.callback(session.device.events.release, slots[-1])
+            image = Image(plan(deps, lanes), nodes, slots, session.device.task_id)
             memory = session.device_memory(image.size, Image.ALIGNMENT)
             undo.callback(memory.free)
             image.address = memory.address
@@ -88,11 +86,10 @@ class Graph:
             session.store(Buffer(session, memory, 0, raw.shape, raw.dtype, True), raw)
             undo.pop_all()
         self._nodes, self._image, self._memory = nodes, image, memory
-        self._stride = max(part.steps for part in image.parts)
         self._names = {number: name for part in image.parts for number, name in part.names.items()}
         self._streams = tuple(streams)
         self._fork = session.event()
-        self._ends = [session.event() for _ in image.parts]
+        self._ends = [session.event() for _ in image.parts]  # of the last replay
         session.graphs.append(self)
 
     # --------------------------------------------------------------------------------- contents
@@ -176,6 +173,7 @@ class Graph:
             with ExitStack() as batches:
                 for each in streams:
                     batches.enter_context(each.batch())
+                self._mend(stream)
                 while True:
                     seen, cell = self._changes, self._staged()
                     self._make_room(streams)
@@ -188,6 +186,17 @@ class Graph:
             if cell is not None and not cell.freed:
                 cell.free()
             raise
+
+    def _mend(self, origin: Stream) -> None:
+        """Waits for all that is left of replays of which an abort has dropped a part.
+
+        Their order is lost: another part may still run when the ends of the last have passed.
+        """
+        if any(call.state is TaskState.DROPPED for call in self._pending):
+            left = {call.stream: None for call in self._pending if not call.state.over}
+            for stream in self.session.streams:
+                if stream in left:
+                    origin.wait(stream)
 
     def _carriers(self, origin: Stream, others: Sequence[Stream]) -> list[Stream]:
         """The streams that run the parts, the first on the stream that replays."""
@@ -251,10 +260,8 @@ class Graph:
             if short is None:
                 break
             short.prepare(needs[short])
-        events = list(zip(self._ends, streams, strict=True))
-        if others:
-            events.append((self._fork, origin))
-        self.session.device.events.require(sum(each.takes_slot(event) for event, each in events))
+        if others and origin.takes_slot(self._fork):
+            self.session.device.events.require(1)
 
     def _submit(self, streams: Sequence[Stream], cell: Allocation | None) -> Replay:
         assert self._image is not None
@@ -270,16 +277,16 @@ class Graph:
                 other.wait(self._fork)
                 if cell is not None:
                     other.submit_waits()
-        epoch = self._count * self._stride % GENERATIONS
+        epoch = self._count * self._image.stride % GENERATIONS
         uses: dict[Resource, None] = {self._memory: None}
         for node in self._nodes.values():
             uses.update(dict.fromkeys(node.uses))
         calls = []
         for stream, part, end in zip(streams, self._image.parts, self._ends, strict=True):
-            payload = self._image.payload(part, epoch)
-            call = Call(stream, session.device.task_id(), part, epoch, tuple(uses))
-            stream.submit(call, Sqe(type=TaskType.CALL, completion=1, payload=payload.to_int()))
-            stream.record(end)
+            number = session.device.task_id()
+            call = Call(stream, number, self._image, part, epoch, tuple(uses))
+            stream.submit(call, call.sqe)
+            end.record = call.end_record
             calls.append(call)
         for end in self._ends[1:]:
             origin.wait(end)
@@ -338,7 +345,7 @@ class Graph:
         self.closed = True
         if self._image is not None and self._memory is not None:
             events = self.session.device.events
-            slots = [part.slot for part in self._image.parts if part.slot is not None]
+            slots = [part.slot for part in self._image.parts]
             self.session.graphs.remove(self)
             finish(
                 *(node.release for node in self._nodes.values()), self._memory.free,

@@ -45,29 +45,22 @@ class Part:
 
     first: int
     """Index of its first entry among those of the graph."""
+    slot: Slot
+    """What its tasks record, in their order, and at last the call itself."""
+    base: int
+    """Generation of the slot before the first replay."""
     entries: list[Entry] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
     """What the numbers in its entries mean."""
     waits_for: dict[int, str] = field(default_factory=dict)
     """In words what they wait for beside events."""
-    steps: int = 0
-    """How many of its tasks others wait for: each records its slot."""
-    slot: Slot | None = None
-    base: int = 0
-    """Generation of the slot before the first replay."""
-
     sqes: list[Sqe] = field(default_factory=list)
     """Its entries as they lie in memory."""
 
-    def word(self, step: int) -> EventWord:
-        """What its step-th recording task records in the first replay."""
-        assert self.slot is not None
-        generation = (self.base + step) % GENERATIONS
+    def word(self, step: int, epoch: int = 0) -> EventWord:
+        """What its step-th recording task records in a replay."""
+        generation = (self.base + step + epoch) % GENERATIONS
         return EventWord(slot=self.slot.number, generation=generation)
-
-    def passed(self, epoch: int) -> EventWord:
-        """What the last of its recording tasks records in a replay."""
-        return EventWord.from_int(relocated(self.word(self.steps).to_int(), epoch))
 
     def called(self, epoch: int) -> list[Sqe]:
         """Its entries as the device sees them in a replay."""
@@ -83,33 +76,44 @@ class Part:
 class Image:
     """The memory of a graph: an argument block for each entry, then the lists.
 
-    Every part takes one event slot if others wait for tasks of it: its tasks record generations
-    in their order. As all parts are called with the same epoch, a wait means the record of its
-    own replay.
+    Every part has one event slot: those of its tasks that others wait for record generations in
+    their order, and the call that ends records the last. As all parts are called with the same
+    epoch, a wait means the record of its own replay.
 
     Parameters
     ----------
     plan: the streams and waits.
     nodes: the tasks by their number within the graph.
+    slots: an event slot for each stream of the plan.
     fresh: gives a number of the device for an entry that only waits.
+
+    Attributes
+    ----------
+    parts: one for each stream.
+    address: where it lies, from when that is known.
     """
 
     ALIGNMENT = Arguments.BYTES
 
-    def __init__(self, plan: Plan, nodes: Mapping[int, Node], fresh: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        nodes: Mapping[int, Node],
+        slots: Sequence[Slot],
+        fresh: Callable[[], int],
+    ) -> None:
         self._plan = plan
         self.address = 0
-        """Where it lies."""
         self.parts: list[Part] = []
         self._part_of: dict[int, Part] = {}
         self._index: dict[int, int] = {}
         count = 0
-        for lane in plan.lanes:
-            part = Part(count)
+        for lane, slot in zip(plan.lanes, slots, strict=True):
+            assert slot.generation is not None
+            part = Part(count, slot, slot.generation)
             self.parts.append(part)
             for task_id in lane:
                 self._part_of[task_id] = part
-                part.steps += task_id in plan.steps
                 self._append(part, nodes[task_id], fresh)
                 self._index[task_id] = count + len(part.entries) - 1
             count += len(part.entries)
@@ -126,6 +130,11 @@ class Image:
         part.names[node.number] = f"task {node.task_id}"
         part.waits_for[node.number] = node.waits_for
         part.entries.append(Entry(node.number, waits, node))
+
+    @property
+    def stride(self) -> int:
+        """What the epoch grows by from one replay to the next."""
+        return self._plan.stride
 
     @property
     def size(self) -> int:
@@ -146,7 +155,7 @@ class Image:
         )  # fmt: skip
 
     def to_bytes(self) -> bytes:
-        """Its contents, as soon as it has an address and its parts have their slots."""
+        """Its contents, as soon as it has an address."""
         entries = [entry for part in self.parts for entry in part.entries]
         for part in self.parts:
             part.sqes = [self._sqe(part.first + n, entry) for n, entry in enumerate(part.entries)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from hw.regs.descriptor import Completion, EventWord, Sqe
+from hw.regs.descriptor import Completion, EventWord, Sqe, TaskType
 from hw.regs.fault import FaultCause
 
 from ..errors import DeviceFault, FaultRecord, StreamAborted
@@ -13,7 +13,7 @@ from ..event import GENERATIONS, Record
 from ..memory import Allocation
 from ..monitor import Monitor, entered
 from ..task import Profile, Resource, Task, TaskState
-from .image import Part
+from .image import Image, Part
 
 if TYPE_CHECKING:
     from ..queue import Queue
@@ -30,7 +30,13 @@ class Call(Task):
     """
 
     def __init__(
-        self, stream: Queue, id: int, part: Part, epoch: int, uses: Sequence[Resource]
+        self,
+        stream: Queue,
+        id: int,
+        image: Image,
+        part: Part,
+        epoch: int,
+        uses: Sequence[Resource],
     ) -> None:
         super().__init__(stream, id, uses=uses)
         self.profiles: dict[int, Profile] = {}
@@ -39,11 +45,15 @@ class Call(Task):
         """What has failed in its list."""
         self._part = part
         self._epoch = epoch
-        self._passed: Record | None = None
-        if part.slot is not None:
-            part.slot.pending += 1
-            part.slot.generation = part.passed(epoch).generation
-            self._passed = Record(part.slot, part.slot.generation, stream)
+        self._stride = image.stride
+        slot, word = part.slot, part.word(image.stride, epoch)
+        slot.generation = word.generation
+        slot.pending += 1
+        self.end_record = self.record = Record(slot, word.generation, stream)
+        self.sqe = Sqe(
+            type=TaskType.CALL, completion=1, record=1, record_event=word.to_int(),
+            payload=image.payload(part, epoch).to_int(),
+        )  # fmt: skip
 
     def lists(self, number: int) -> bool:
         """Whether a task of its list has that number on the device."""
@@ -68,19 +78,11 @@ class Call(Task):
         return self._part.waits_for.get(number) or super().waiting(number)
 
     def records(self, wanted: EventWord) -> bool:
-        passed = self._passed
-        if passed is None or passed.slot.number != wanted.slot:
-            return super().records(wanted)
-        return (passed.generation - wanted.generation) % GENERATIONS < self._part.steps
-
-    def finish(self) -> None:
-        if self._passed is not None:
-            self.stream.session.device.events.retire(self._passed)
+        end = self.end_record.word
+        later = (end.generation - wanted.generation) % GENERATIONS
+        return end.slot == wanted.slot and later < self._stride
 
     def drop(self, state: TaskState = TaskState.DROPPED) -> None:
-        if self._passed is not None:
-            self._passed.dropped = True
-            self.stream.session.stranded.append(self._passed)
         super().drop(state if self.fault is None else TaskState.FAILED)
 
 

@@ -56,7 +56,7 @@ def test_chains_stay_on_their_streams_and_need_no_waits():
     planned = plan(deps, assign(deps, 3))
     assert sorted(planned.lanes) == [tuple(range(c, c + 4)) for c in (0, 10, 20)]
     assert not planned.steps
-    assert planned.stride == 0
+    assert planned.stride == 1
 
 
 def test_the_longest_way_goes_first():
@@ -70,7 +70,7 @@ def test_a_diamond_needs_two_waits_on_two_streams_and_none_on_one():
     assert planned.lanes == ((1, 2), (3, 4))
     assert planned.waits == {1: (), 2: (), 3: (1,), 4: (2,)}
     assert planned.steps == {1: 1, 2: 2}
-    assert planned.stride == 2
+    assert planned.stride == 3
     assert not plan(deps, assign(deps, 1)).steps
 
 

@@ -123,6 +123,30 @@ def test_an_update_that_an_abort_has_dropped_is_made_by_the_next_replay(session,
     assert (two.download(first).result() == 6).all()
 
 
+def test_a_replay_waits_for_what_an_abort_has_left_of_those_before(session, kernels):
+    one, two, three = (session.stream() for _ in range(3))
+    buffer = session.empty(SIZE, np.uint8)
+    with one.capture() as graph:
+        one.fill(buffer, 1)
+        two.wait(one)
+        spin = two.launch(kernels[SPIN], scalars=[3000], profile=True)
+        one.wait(two)
+    broken = [one.replay(graph, two), one.replay(graph, three)]
+    transport = session.device.driver.transport
+    transport.run_until(interrupt=False, cycle=transport.now() + 500)
+    one.abort()
+    last = one.replay(graph, three)
+    start = last.profile(spin.id).start
+    for replay in broken:
+        assert replay.over
+        assert not replay.done
+        assert all(end <= start for end in ends_of(replay, spin))
+
+
+def ends_of(replay, task):
+    return [call.profiles[task.id].end for call in replay._calls if task.id in call.profiles]
+
+
 def test_a_stream_that_is_destroyed_by_force_releases_the_others(session, pair):
     one, two = session.stream(), session.stream()
     first, tasks = pair
@@ -166,15 +190,15 @@ def test_generations_and_epochs_wrap(session, kernels, near):
     graph = session.graph(tasks, streams=2)
     parts = graph._image.parts
     assert {part.base for part in parts} == {near}
-    assert graph._stride >= 2
+    assert graph._image.stride >= 2
     for _ in range(6):
         one.replay(graph, two).wait()
     assert (one.download(buffers[0]).result() == 18).all()
-    count = (1 << 20) // graph._stride - 3
-    epoch = (count - 1) * graph._stride
+    count = (1 << 20) // graph._image.stride - 3
+    epoch = (count - 1) * graph._image.stride
     for part in parts:
         for share in (epoch // 2, epoch):
-            word = part.passed(share)
+            word = part.word(graph._image.stride, share)
             driver.write(EventRecord(slot=word.slot, generation=word.generation))
     graph._count = count
     for _ in range(8):
