@@ -1,9 +1,9 @@
 """Every event of the PMU, counted by the device and, independently, in the waveform of the run.
 
 One workload keeps all engines busy: copies and fills, kernels with channel tables, streams that
-wait for events, a refused task, on memories that hold handshakes back. It runs once for each
-group of eight events, each time from reset, so always in the same cycles; the first time its
-waveform is recorded.
+wait for events and values, a list, a refused task, on memories that hold handshakes back. It runs
+once for each group of eight events, each time from reset, so always in the same cycles; the first
+time its waveform is recorded.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ import pytest
 
 from hw.config import HOST_BASE
 from hw.pmu import event_codes
-from hw.regs.descriptor import CopyPayload, Sqe, TaskType
+from hw.regs.descriptor import CallPayload, CopyPayload, Sqe, TaskType, seal
 from hw.regs.instruction import (
     Address,
     End,
@@ -50,6 +50,8 @@ from tests.models.kernel import DeviceKernels
 from tests.system.recording import AR, AW, B, R, W, channel, record, samples
 
 M, N, K = 3, 4, 21
+LISTED = [seal(Sqe(task_id=(1 << 62) + n)) for n in range(2)]
+"""Tasks of a list that do nothing."""
 HOW = Requantisation(low=-50, high=60)
 SHAPE = GemmShape(
     M, N, K, pitch_a=K, pitch_b=N, pitch_c=N, output=OutputFormat.INT8, bias=True,
@@ -91,10 +93,14 @@ class Run:
         a, b = one.empty((M, K), np.int8), one.empty((K, N), np.int8)
         table, out = one.empty(N * 16, np.uint8), one.empty((M, N), np.int8)
         spare, fresh = (other.empty(300, np.uint8) for _ in range(2))
+        beside = one.empty(1024, np.uint8)
         ready, done = one.event(), one.event(timing=True)
         filled, copied = other.event(), other.event()
         one.load(gemm_kernel(SHAPE, device.config))
         single = one.load(single_buffer_kernel(device.config))
+        flag = other.buffer(np.zeros(8, np.uint8))
+        entries = b"".join(sqe.to_bytes() for sqe in LISTED)
+        listed = one.buffer(np.frombuffer(entries, np.uint8))
         for number, code in enumerate(codes):
             driver.write(PmuSelect(event=code), index=number)
         driver.write(PmuCommand(clear=1), PmuControl(enable=1))
@@ -107,11 +113,14 @@ class Run:
                 copies.upload(table, channel_table(7, 1 << 20, 30, channels=N), profile=True),
             ]
             copies.record(ready)
+            tasks.append(copies.fill(beside, 1, profile=True))
         kernels.wait(ready)
         with kernels.batch():
             tasks += gemm(kernels, a, b, out, table=table, requantise=HOW, profile=True)
             tasks.append(kernels.launch(single, [a], profile=True))
             kernels.record(done)
+        third.wait_value(flag, 0, 1)
+        wrong.write_value(flag, 0, 1)
         with wrong.batch():
             tasks.append(wrong.fill(fresh.part(3, 97, "u1"), 9, profile=True))
             wrong.record(filled)
@@ -121,6 +130,10 @@ class Run:
             third.record(copied)
         copies.wait(done)
         tasks.append(copies.download(out, profile=True))
+        call = CallPayload(list_address=listed.address, entries=len(LISTED))
+        copies.prepare().submit(
+            Task(copies, device.task_id()), Sqe(type=TaskType.CALL, payload=call.to_int())
+        )
         self.middle = Snapshot(driver)
         wrong.wait(copied)
         forbidden = CopyPayload(source=HOST_BASE, destination=0, row_bytes=8)
@@ -183,7 +196,7 @@ def test_every_event_is_counted_as_the_waveform_shows_it(runs, seen, stalling):
             if value != wanted
         }
         assert differences == {}
-    assert all(value > 0 for code, value in zip(codes, device, strict=True) if code)
+    assert [code for code, value in zip(codes, device, strict=True) if code and not value] == []
 
 
 def test_the_waveform_itself_shows_what_the_program_asked_for(runs, seen, stalling):
@@ -199,9 +212,13 @@ def test_the_waveform_itself_shows_what_the_program_asked_for(runs, seen, stalli
     assert total[PmuEvent.FAULTS] == run.faults == 1
     assert total[PmuEvent.EVENT_RECORDS] == 4
     assert total[PmuEvent.TASKS] == len(run.timeline.runs)
-    assert total[PmuEvent.QUEUE_READ_BEATS] == len(run.timeline.runs) * (64 + 128) // 8
-    # Every task here reports its end; the timed record has 16 bytes more.
-    assert total[PmuEvent.COMPLETION_WRITE_BEATS] == (len(run.timeline.runs) * 64 + 16) // 8
+    # Argument blocks are fetched for the rings, not for the list; of the list no task reports its
+    # end, all others do. The timed record has 16 bytes more.
+    in_rings = len(run.timeline.runs) - len(LISTED)
+    beats = (in_rings * (64 + 128) + len(LISTED) * 64) // 8
+    assert total[PmuEvent.QUEUE_READ_BEATS] == beats
+    assert total[PmuEvent.COMPLETION_WRITE_BEATS] == (in_rings * 64 + 16) // 8
+    assert total[PmuEvent.CALLS] == total[PmuEvent.VALUE_WRITE_BEATS] == 1
 
 
 def test_a_completion_entry_has_the_deltas_of_its_task(runs, seen, stalling):
@@ -268,6 +285,11 @@ def in_flight(starts, ends):
     """How many have started in earlier cycles and not ended in earlier ones."""
     change = starts.astype(int) - ends.astype(int)
     return np.cumsum(change) - change
+
+
+def begins(level):
+    """The cycle before each in which a level rises: its cause."""
+    return np.append((level[1:] != 0) & (level[:-1] == 0), False)
 
 
 def operations(wave, unit):
@@ -337,7 +359,7 @@ def amounts(timeline, wave, config):
     copying = sum(trace(f"copy{n}_busy") for n in range(config.copy_channels))
     computing = trace("core0_busy")
     waiting = [
-        (trace(f"stream{s}_waiting") != 0)
+        (trace(f"stream{s}_wait") != 0)
         & (trace(f"stream{s}_running") == 0)
         & (trace(f"stream{s}_state") == StreamState.ACTIVE)
         for s in range(config.streams)
@@ -354,6 +376,7 @@ def amounts(timeline, wave, config):
         PmuEvent.FAULTS: pulses([cycle for cycle, _ in timeline.faults]),
         PmuEvent.EVENT_RECORDS: pulses([record.cycle for record in timeline.records]),
         PmuEvent.EVENT_WAIT: sum(waits.astype(int) for waits in waiting),
+        PmuEvent.CALLS: sum(begins(trace(f"stream{s}_called")) for s in range(config.streams)),
         PmuEvent.READ_BURSTS: ar,
         PmuEvent.READ_BEATS: r,
         PmuEvent.READ_OUTSTANDING: in_flight(ar, r & last),
@@ -367,6 +390,7 @@ def amounts(timeline, wave, config):
             for code, prefix in (
                 (PmuEvent.QUEUE_READ_BEATS, "queue"), (PmuEvent.COPY_READ_BEATS, "copy"),
                 (PmuEvent.CODE_READ_BEATS, "code"), (PmuEvent.LOAD_READ_BEATS, "load"),
+                (PmuEvent.VALUE_READ_BEATS, "value"),
             )
         },
         **{
@@ -374,6 +398,7 @@ def amounts(timeline, wave, config):
             for code, prefix in (
                 (PmuEvent.COMPLETION_WRITE_BEATS, "completion"),
                 (PmuEvent.COPY_WRITE_BEATS, "copy"), (PmuEvent.STORE_WRITE_BEATS, "store"),
+                (PmuEvent.VALUE_WRITE_BEATS, "value"),
             )
         },
         PmuEvent.COPY_BUSY: copying,
