@@ -7,7 +7,7 @@ from hw.regs.fault import FaultCause
 from hw.regs.registers import EventRecord
 from rt.errors import DeadlockError, DeviceFault, StreamAborted, WaitTimeout
 from rt.graph import TaskDesc
-from tests.rt.machine import ADD, SPIN, TRAP, binary
+from tests.rt.machine import ADD, SPIN, TRAP, binary, machine
 
 SIZE = 64
 BYTES = np.arange(SIZE, dtype=np.uint8)
@@ -123,24 +123,28 @@ def test_an_update_that_an_abort_has_dropped_is_made_by_the_next_replay(session,
     assert (two.download(first).result() == 6).all()
 
 
-def test_a_replay_waits_for_what_an_abort_has_left_of_those_before(session, kernels):
-    one, two, three = (session.stream() for _ in range(3))
-    buffer = session.empty(SIZE, np.uint8)
-    with one.capture() as graph:
-        one.fill(buffer, 1)
-        two.wait(one)
-        spin = two.launch(kernels[SPIN], scalars=[3000], profile=True)
-        one.wait(two)
-    broken = [one.replay(graph, two), one.replay(graph, three)]
-    transport = session.device.driver.transport
-    transport.run_until(interrupt=False, cycle=transport.now() + 500)
-    one.abort()
-    last = one.replay(graph, three)
-    start = last.profile(spin.id).start
-    for replay in broken:
-        assert replay.over
-        assert not replay.done
-        assert all(end <= start for end in ends_of(replay, spin))
+def test_a_replay_waits_for_what_an_abort_has_left_of_those_before():
+    with machine(cores=2, contexts=1) as device, device.session() as session:
+        one, two, three = (session.stream() for _ in range(3))
+        kernel = session.load(binary(SPIN, device.config))
+        buffer = session.empty(SIZE, np.uint8)
+        with one.capture() as graph:
+            one.fill(buffer, 1)
+            two.wait(one)
+            spin = two.launch(kernel, scalars=[3000], profile=True)
+            one.wait(two)
+        two.launch(kernel, scalars=[4000])
+        broken = [one.replay(graph, two), one.replay(graph, three)]
+        transport = device.driver.transport
+        transport.run_until(interrupt=False, cycle=transport.now() + 500)
+        one.abort()
+        last = one.replay(graph, three)
+        start = last.profile(spin.id).start
+        assert [replay.done for replay in broken] == [True, False]
+        (first,), (second,) = (ends_of(replay, spin) for replay in broken)
+        assert second < first < start
+        with pytest.raises(StreamAborted):
+            one.synchronise()
 
 
 def ends_of(replay, task):
