@@ -80,14 +80,14 @@ class Measured:
     speed: Spread | None = None
     """Over the whole workload."""
     busy: Spread | None = None
-    """In the window, in which the array works."""
+    """In the window, in which the array works; of each round the next such window."""
     idle: Spread | None = None
     recording: Spread | None = None
     """From the start of the window on, with a waveform of everything."""
     recorded: dict[str, int] = field(default_factory=dict)
     """Signals and bytes of that waveform."""
     access: Spread | None = None
-    """Seconds for a register access from Python beyond its simulated cycles."""
+    """Seconds for a register access from Python beyond its simulated cycles; of ours."""
     build: dict[str, float] = field(default_factory=dict)
     """Seconds and CPU seconds of the steps from nothing to a model."""
     warm: dict[str, float] = field(default_factory=dict)
@@ -142,7 +142,8 @@ class _Bench:
         self._tell = say
         self._say("workload")
         workload = load(preset, settings.size)
-        start = min(workload.kernels[0] + LEAD, workload.cycles - settings.cycles)
+        length = settings.rounds * settings.cycles
+        start = max(0, min(workload.kernels[0] + LEAD, workload.cycles - length))
         known = engines()
         self._result = Preset(
             preset, workload, (start, start + settings.cycles),
@@ -199,29 +200,37 @@ class _Bench:
         return child
 
     def _rounds(self, children: dict[str, Child]) -> None:
-        start, stop = self._result.window
+        first, _ = self._result.window
+        cycles = self._settings.cycles
         found: dict[tuple[str, str], list[float]] = {}
 
         def note(name: str, what: str, value: float) -> None:
             found.setdefault((name, what), []).append(value)
 
+        # Engines in Python cannot go back: they idle first, and each round goes on from the last.
+        for name, child in children.items():
+            if name in IN_PYTHON:
+                self._say(f"idle, {name}")
+                still = child.ask("idle", cycles=cycles)
+                note(name, "idle", still["cycles"] / still["cpu"])
         for turn in range(self._settings.rounds):
+            start = first + turn * cycles
+            stop = start + cycles
             for name, child in children.items():
                 self._say(f"round {turn + 1} of {self._settings.rounds}, {name}")
-                repeat, idle = 1, self._settings.cycles
+                repeat = 1
                 if name not in IN_PYTHON:
                     whole = child.ask("run")
                     speed = whole["cycles"] / whole["cpu"]
                     note(name, "speed", speed)
                     repeat = max(1, round(BUSY_SECONDS * speed / (stop - start)))
-                    idle = round(BUSY_SECONDS * speed)
+                    still = child.ask("idle", cycles=round(BUSY_SECONDS * speed))
+                    note(name, "idle", still["cycles"] / still["cpu"])
                 if name not in PEERS:
                     busy = child.ask("window", start=start, stop=stop, repeat=repeat)
                     note(name, "busy", busy["cycles"] / busy["cpu"])
-                    access = child.ask("access", count=20 if name in IN_PYTHON else 2000)
-                    note(name, "access", access["seconds"])
-                still = child.ask("idle", cycles=idle)
-                note(name, "idle", still["cycles"] / still["cpu"])
+                if name not in PEERS and name not in IN_PYTHON:
+                    note(name, "access", child.ask("access", count=2000)["seconds"])
         for (name, what), values in found.items():
             setattr(self._result.engines[name], what, Spread(tuple(values)))
 

@@ -58,6 +58,8 @@ class Worker:
         self._host = Host(self._engine)
         self._workload: Workload | None = None
         self._mark: tuple[int, Any, Player, int] | None = None
+        self._player: Player | None = None
+        """Of a window of the workload, while nothing else was done since."""
 
     def workload(self, path: str) -> dict[str, Any]:
         """Takes the workload from a file, as pickled by the bench."""
@@ -124,20 +126,24 @@ class Worker:
 
     def _begin(self) -> Player:
         assert self._workload is not None, "no workload was chosen"
-        self._mark = None
+        self._mark = self._player = None
         player = Player(self._workload, self._host, self._engine)
         player.rewind()
         return player
 
     def _seek(self, start: int) -> Player:
-        """The workload in that cycle; engines with snapshots run to it once."""
+        """The workload in that cycle: where it just is, or back there by a snapshot, or anew."""
+        if self._player is not None and self._engine.now == start:
+            return self._player
         if self._mark is not None and self._mark[0] == start:
             _, snapshot, player, place = self._mark
             self._engine.restore(snapshot)
             player.resume(place)
+            self._player = player
             return player
         player = self._begin()
         player.play(start)
+        self._player = player
         if hasattr(self._engine, "snapshot"):
             self._mark = start, self._engine.snapshot(), player, player.place()
         return player

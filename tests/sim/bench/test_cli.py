@@ -49,7 +49,8 @@ def test_engines_are_measured_in_rounds_into_a_table_json_and_a_picture(npu, tmp
     (preset,) = json.loads(data.read_text())["presets"]
     (engine,) = preset["engines"]
     assert engine["name"] == "pysim"
-    assert len(engine["busy"]["values"]) == len(engine["idle"]["values"]) == 2
+    assert len(engine["busy"]["values"]) == 2
+    assert len(engine["idle"]["values"]) == 1
     assert preset["window"][1] - preset["window"][0] == 20
     assert ElementTree.parse(drawing).getroot().tag.endswith("svg")
 
