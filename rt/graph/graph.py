@@ -188,11 +188,11 @@ class Graph:
             raise
 
     def _mend(self, origin: Stream) -> None:
-        """Waits for all that is left of replays of which an abort has dropped a part.
+        """Waits for all that is left of replays of which a part has failed or was dropped.
 
         Their order is lost: another part may still run when the ends of the last have passed.
         """
-        if any(call.state is TaskState.DROPPED for call in self._pending):
+        if any(call.state in (TaskState.DROPPED, TaskState.FAILED) for call in self._pending):
             left = {call.stream: None for call in self._pending if not call.state.over}
             for stream in self.session.streams:
                 if stream in left:
