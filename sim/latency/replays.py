@@ -16,6 +16,8 @@ NODES = 17
 """Kernels of the graph, each behind the one before."""
 NODE = 24
 """Cycles that a node may cost."""
+FETCH = 10
+"""Cycles from a place that is free to the address of a fetch, and from its last beat to a head."""
 TURNS = 2
 """Replays, of which the last is measured: the first brings the code into the core."""
 
@@ -23,8 +25,8 @@ TURNS = 2
 def nodes(scene: Scene, sheet: Sheet) -> None:
     """From the start of the first of some empty kernels in a row to that of the last.
 
-    Entries and arguments are read from device memory, as many ahead as can be staged: no more
-    than these can arrive within the latency of the memory and their beats.
+    Entries and arguments are read from device memory, as many ahead as can be staged: so many
+    arrive in the latency of the memory, their own beats, and what a fetch takes beside.
     """
     config, session = scene.config, scene.session
     kernel = session.load(encode([End()], config.fingerprint))
@@ -44,7 +46,7 @@ def nodes(scene: Scene, sheet: Sheet) -> None:
         sample = Sample((first, last), lambda recording: (
             recording.start(numbers[0], TURNS - 1), recording.start(numbers[1], TURNS - 1)
         ))  # fmt: skip
-        ahead = scene.transport.board_config.device_latency
+        ahead = FETCH + scene.transport.board_config.device_latency
         ahead += (Sqe.BYTES + Arguments.BYTES) // config.data_bytes
         sheet.add(
             "replay of a graph of empty kernels", "a node", sample,
