@@ -192,19 +192,19 @@ def test_generations_and_epochs_wrap(session, kernels, near):
         for generation in (near // 2, near):
             driver.write(EventRecord(slot=slot, generation=generation))
     graph = session.graph(tasks, streams=2)
-    parts = graph._image.parts
+    parts = graph._lists.image.parts
     assert {part.base for part in parts} == {near}
-    assert graph._image.stride >= 2
+    assert graph._lists.image.stride >= 2
     for _ in range(6):
         one.replay(graph, two).wait()
     assert (one.download(buffers[0]).result() == 18).all()
-    count = (1 << 20) // graph._image.stride - 3
-    epoch = (count - 1) * graph._image.stride
+    count = (1 << 20) // graph._lists.image.stride - 3
+    epoch = (count - 1) * graph._lists.image.stride
     for part in parts:
         for share in (epoch // 2, epoch):
-            word = part.word(graph._image.stride, share)
+            word = part.word(graph._lists.image.stride, share)
             driver.write(EventRecord(slot=word.slot, generation=word.generation))
-    graph._count = count
+    graph._lists.count = count
     for _ in range(8):
         one.replay(graph, two)
     assert (one.download(buffers[0]).result() == 42).all()
