@@ -35,7 +35,9 @@ def pair(request):
 def test_two_streams_compute_at_the_same_time(pair):
     device = Device(pair, patience=20_000, watchdog=5_000)
     driver = device.driver
-    assert device.config.engines == ("copy0", "copy1", "core0", "core1", "control")
+    assert device.config.engines == (
+        "copy0", "copy1", "core0", "core1", "control", "value",
+    )  # fmt: skip
     rng = np.random.default_rng(1)
     events = (PmuEvent.CORE_BUSY, PmuEvent.MACS)
     with device.session() as session:

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from hw.regs.descriptor import CopyPayload, Sqe, TaskType
+from hw.regs.descriptor import CopyPayload, NotifyPayload, Sqe, TaskType
 from hw.regs.fault import FaultCause
 from hw.regs.registers import Doorbell, EventRecord, FaultCount, StreamState, Watchdog
 from rt import FailureMode
@@ -60,6 +60,10 @@ def test_illegal_descriptors(device, session):
             lambda: submit(stream, type=TaskType.NOP, payload=1),
             lambda: submit(stream, type=TaskType.MEMCPY, payload=copy),
             lambda: kernel_entry(stream, 8),  # not aligned
+            lambda: submit(stream, type=TaskType.VALUE_WAIT, payload=4),
+            lambda: submit(stream, type=TaskType.BARRIER, payload=1),
+            lambda: submit(stream, type=TaskType.CALL),  # no entries
+            lambda: submit(stream, type=TaskType.NOP, relative=1),  # not in a list
         ):
             fails_in_queue(stream, FaultCause.ILLEGAL_DESCRIPTOR, provoke)
     works(session)
@@ -94,24 +98,16 @@ def test_an_unreadable_entry_ends_none_of_the_tasks_around_it(session):
     works(session)
 
 
-@pytest.mark.parametrize("kind", [
-    TaskType.NOTIFY, TaskType.VALUE_WRITE, TaskType.VALUE_WAIT, TaskType.HOST_CALLBACK,
-    TaskType.BARRIER, TaskType.CALL,
-])  # fmt: skip
-def test_types_that_are_not_implemented(session, kind):
-    stream = session.stream()
-    fails_in_queue(stream, FaultCause.UNSUPPORTED, lambda: submit(stream, type=kind))
-    works(session)
-
-
-def test_event_slots_that_do_not_exist(device, session):
+def test_event_slots_and_counters_that_do_not_exist(device, session):
     stream = session.stream()
     assert device.config.events == CONFIG_EVENTS
+    notify = NotifyPayload(counter=device.config.notifies, amount=1)
     with bystander(device):
         for fields in (
             dict(type=TaskType.NOP, record=1, record_event=CONFIG_EVENTS),
             dict(type=TaskType.EVENT_WAIT, dependencies=1, event_deps=[4095]),
             dict(type=TaskType.NOP, dependencies=2, event_deps=[0, CONFIG_EVENTS]),
+            dict(type=TaskType.NOTIFY, payload=notify.to_int()),
         ):
             fails_in_queue(stream, FaultCause.EVENT_MISUSE, partial(submit, stream, **fields))
         last = dict(record=1, record_event=CONFIG_EVENTS - 1 | 1 << 12)
@@ -362,7 +358,7 @@ def test_the_first_fault_is_kept_and_later_ones_are_counted(device, session):
         tasks.append(submit(stream, type=kind, payload=1))
         transport.run_until(interrupt=False, cycle=transport.now() + 40)
     for _ in range(2):
-        with pytest.raises(DeviceFault, match="UNSUPPORTED") as caught:
+        with pytest.raises(DeviceFault, match="ILLEGAL_DESCRIPTOR") as caught:
             session.synchronise()
         assert caught.value.record.task_id == tasks[0].id
     assert driver.read(FaultCount, session.context).count == 3
