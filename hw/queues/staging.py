@@ -137,9 +137,11 @@ class Staging(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         slot_bits = (self.config.staging - 1).bit_length()
-        fetched, taken = Signal(INDEX_BITS), Signal(INDEX_BITS)
+        fetched = Signal(INDEX_BITS)
+        taken = Signal(INDEX_BITS)
         # An entry leaves at most three reads behind in a slot: its predecessor's arguments too.
-        asked, answered = Signal(slot_bits + 2), Signal(slot_bits + 2)
+        asked = Signal(slot_bits + 2)
+        answered = Signal(slot_bits + 2)
 
         m.d.comb += [
             self.empty.eq(self.head == self.tail),
