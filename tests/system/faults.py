@@ -50,6 +50,7 @@ CODES = {
     FaultCause.ARITHMETIC_OVERFLOW: 207003,
 }  # fmt: skip
 COPY_VIOLATION = 507013
+LATE_WAIT = 107020
 
 
 # --------------------------------------------------------------------------------------- entries
@@ -163,8 +164,12 @@ def fails(stream, provoke, *, times=1, readable=True, entry=True, exact=True, **
     if exact:
         assert record.timestamp == stop.cycle - 1
     assert (record.stream, record.context) == (stream.number, session.context)
-    copies = record.engine.startswith("copy") and record.cause == FaultCause.ACCESS_VIOLATION
-    assert fault.code == (COPY_VIOLATION if copies else CODES[record.cause])
+    code = CODES[record.cause]
+    if record.engine.startswith("copy") and record.cause == FaultCause.ACCESS_VIOLATION:
+        code = COPY_VIOLATION
+    elif record.engine == "queue" and record.cause == FaultCause.TASK_TIMEOUT:
+        code = LATE_WAIT
+    assert fault.code == code
     status = driver.read(StreamStatus, stream.number)
     assert (status.state, status.cause) == (StreamState.STOPPED, record.cause)
     if entry:

@@ -1,0 +1,73 @@
+"""Waits that fail on the whole machine: each is recorded, reported, contained, recovered from."""
+
+import numpy as np
+import pytest
+
+from hw.regs.descriptor import NotifyOperation, NotifyPayload, Sqe, TaskType, ValuePayload
+from hw.regs.fault import FaultCause
+from hw.regs.registers import StreamStatus, Wait
+from tests.system.faults import bystander, fails, home, submit, works
+
+NEVER = NotifyPayload(counter=1, amount=1 << 31, operation=NotifyOperation.WAIT).to_int()
+
+
+def place_of_next_entry(stream):
+    return stream._ring.base + (stream._tail - stream._origin) % stream._ring.entries * Sqe.BYTES
+
+
+def value_at(address, value=0):
+    return ValuePayload(address=address, value=value).to_int()
+
+
+@pytest.mark.parametrize(("kind", "engine", "access"), [
+    (TaskType.VALUE_WAIT, "queue", "read"), (TaskType.VALUE_WRITE, "value", "write"),
+])  # fmt: skip
+def test_a_value_outside_the_windows_is_not_touched(device, session, kind, engine, access):
+    stream = session.stream()
+    readable = engine != "queue"  # the runtime cannot tell it from an entry that was not read
+    with bystander(device) as other:
+        foreign = home(other.streams[0])
+        fails(
+            stream, lambda: submit(stream, type=kind, payload=value_at(foreign)),
+            cause=FaultCause.ACCESS_VIOLATION, engine=engine, access=access, address=foreign,
+            readable=readable,
+        )  # fmt: skip
+    works(session)
+
+
+WAITS = {
+    Wait.EVENT: lambda stream: dict(type=TaskType.EVENT_WAIT, dependencies=1, event_deps=[9]),
+    Wait.NOTIFY: lambda stream: dict(type=TaskType.NOTIFY, payload=NEVER),
+    Wait.VALUE: lambda stream: dict(
+        type=TaskType.VALUE_WAIT,
+        payload=value_at(stream.session.buffer(np.zeros(8, "u1")).address, 1),
+    ),
+    Wait.BARRIER: lambda stream: dict(type=TaskType.BARRIER),
+}
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_a_wait_that_is_not_over_in_time_fails_and_holds_up_no_other_stream(device, session, wait):
+    """In the 1,024th cycle after the one in which its entry is the next and nothing runs."""
+    stream, blocker = session.stream(), session.stream()
+    driver, transport = device.driver, device.driver.transport
+    slot = 9 | 1 << 12
+    submit(blocker, type=TaskType.EVENT_WAIT, dependencies=1, event_deps=[slot])
+    fields = WAITS[wait](stream)
+    if wait is Wait.EVENT:
+        fields["event_deps"] = [slot]
+
+    def provoke():
+        task = submit(stream, timeout=1, **fields)
+        transport.run_until(interrupt=False, cycle=transport.now() + 200)
+        assert driver.read(StreamStatus, stream.number).wait == wait
+        works(other)
+        return task
+
+    with device.session() as other:
+        other.stream()
+        fails(
+            stream, provoke, cause=FaultCause.TASK_TIMEOUT, engine="queue",
+            address=place_of_next_entry(stream), exact=False,
+        )  # fmt: skip
+    works(session)
