@@ -50,6 +50,10 @@ def latency(
     seed: Annotated[
         int, typer.Option(metavar="N", help="Seed of what is random: moments, streams, sizes.")
     ] = 1,
+    loads: Annotated[
+        bool | None,
+        typer.Option(help="Also the long runs, overlap and load; otherwise not with pysim."),
+    ] = None,
     json_file: Json = None,
     plot: Annotated[
         Path | None,
@@ -70,6 +74,8 @@ def latency(
         preset = "tiny" if slow else "small"
     if rounds is None:
         rounds = FEW if slow else ROUNDS
+    if loads is None:
+        loads = not slow
     if rounds < 1:
         raise InputError(f"--rounds is {rounds}; it must be at least 1")
     if folder is not None and not folder.is_dir():
@@ -88,7 +94,9 @@ def latency(
             transport = open_simulation(preset, board=board, engine=engine, record=False)
         stack.enter_context(closing(transport))
         with progress("measuring", rounds, transport) as step:
-            sheet, differences = measure(transport, vcd, rounds=rounds, seed=seed, progress=step)
+            sheet, differences = measure(
+                transport, vcd, rounds=rounds, seed=seed, loads=loads, progress=step
+            )
     settings = [
         Row("preset", preset), Row("engine", transport.engine.name, note=transport.choice.why),
         Row("latency of device memory", device_latency, "cycles"),

@@ -28,11 +28,12 @@ def measure(
     *,
     rounds: int,
     seed: int,
+    loads: bool = True,
     progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[Sheet, list[Difference]]:
     """Measures, records the run into `vcd`, and compares. Closes `transport`.
 
-    Gives all samples, and those on which device and waveform differ.
+    Gives all samples, and those on which device and waveform differ. loads: long runs, too.
     """
     sheet = Sheet()
     transport.capture(vcd, scopes=signals(transport.config))
@@ -41,7 +42,7 @@ def measure(
         progress(done)
         for path in PATHS:
             path(scene, sheet)
-    for load in LOADS:
+    for load in LOADS if loads else ():
         load(scene, sheet)
     transport.close()
     return sheet, sheet.differences(Recording(vcd))

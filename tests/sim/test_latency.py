@@ -27,19 +27,20 @@ def measured(machine, tmp_path_factory):
 
 @pytest.fixture
 def found(machine, measured, monkeypatch):
-    """Lets the command find `machine`, and what was measured; `found.boards` is what it built."""
+    """Lets the command find `machine`, and what was measured; `found.boards` is what it built, and
+    `found.asked` the rounds, the seed, and whether long runs were wanted."""
 
     def opened(preset, *, board, engine, record):
         assert (preset, record) == ("tiny", False)
         opened.boards.append(board)
         return machine
 
-    def known(transport, vcd, *, rounds, seed, progress):
-        assert (rounds, seed) == (2, 7)
+    def known(transport, vcd, *, rounds, seed, loads, progress):
+        opened.asked.append((rounds, seed, loads))
         vcd.write_bytes(measured[2].read_bytes())
         return opened.sheet, opened.differences
 
-    opened.boards = []
+    opened.boards, opened.asked = [], []
     opened.sheet, opened.differences, _ = measured
     monkeypatch.setattr(sim.latency.cli, "open_simulation", opened)
     monkeypatch.setattr(sim.latency.cli, "measure", known)
@@ -116,6 +117,7 @@ def test_the_command_prints_a_table_and_writes_rows_and_a_picture(npu, found, tm
     data, drawing = tmp_path / "a.json", tmp_path / "a.svg"
     result = npu(f"{LINE} --latency 8 --host-latency 9 --json {data} --plot {drawing}")
     assert (result.status, result.err) == (0, "")
+    assert found.asked == [(2, 7, True)]
     (board,) = found.boards
     assert (board.device_latency, board.host_latency, board.host_interval) == (8, 9, 1)
     assert result.out.startswith("tiny, compiled; device memory 8, host memory 9 cycles\n\n")
@@ -131,6 +133,12 @@ def test_the_command_prints_a_table_and_writes_rows_and_a_picture(npu, found, tm
         "target": f"= {count}",
     }  # fmt: skip
     assert ElementTree.parse(drawing).getroot().tag.endswith("svg")
+
+
+def test_the_slow_engine_does_one_round_on_tiny_without_long_runs_unless_told(npu, found):
+    assert npu("latency --engine pysim").status == 0
+    assert npu("latency --engine pysim --rounds 3 --loads --seed 5").status == 0
+    assert found.asked == [(1, 1, False), (3, 5, True)]
 
 
 def test_a_folder_gets_waveform_figures_and_picture(npu, found, tmp_path):
