@@ -4,7 +4,7 @@ Memory is `BUFFERS` buffers of `SIZE` bytes and one of `WORDS` words of 8 bytes,
 array of bytes. What a piece of work does to it is said here, once, without any time.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,9 +13,10 @@ from tests.models.waits import compares
 
 __all__ = [
     "BUFFERS", "BYTES", "COUNTERS", "EVENTS", "SIZE", "WORDS", "Abort", "Add", "Await", "Barrier",
-    "Batch", "Callback", "Close", "Copy", "Download", "Fill", "Graph", "Mark", "Multiply", "Program", "Put", "Query",
-    "Record", "Replay", "SetTo", "Submit", "Synchronise", "SynchroniseEvent", "Take", "Upload",
-    "Wait", "WaitStream", "Work", "word_span",
+    "Batch", "Callback", "Close", "Copy", "Destroy", "Download", "Fill", "Graph", "Mark",
+    "Multiply", "Origin", "Program", "Put", "Query", "Record", "Replay", "SetTo", "Submit",
+    "Synchronise", "SynchroniseEvent", "Take", "Update", "Upload", "Wait", "WaitStream", "Work",
+    "word_span",
 ]  # fmt: skip
 
 BUFFERS, SIZE, WORDS = 3, 96, 3
@@ -278,6 +279,13 @@ class Close:
 
 
 @dataclass(frozen=True)
+class Destroy:
+    """A stream is closed without waiting, and made anew."""
+
+    stream: int
+
+
+@dataclass(frozen=True)
 class Graph:
     """Work and, for each, the places of what must have ended before it begins.
 
@@ -287,6 +295,12 @@ class Graph:
     nodes: tuple[tuple[Work, tuple[int, ...]], ...]
     streams: int
     lanes: tuple[int, ...]
+
+    def updated(self, place, work):
+        """The same with other work there."""
+        nodes = list(self.nodes)
+        nodes[place] = work, nodes[place][1]
+        return replace(self, nodes=tuple(nodes))
 
 
 @dataclass(frozen=True)
@@ -298,8 +312,30 @@ class Replay:
 
 
 @dataclass(frozen=True)
+class Update:
+    """A kernel of a graph of the program does other work from its next replay on."""
+
+    graph: int
+    node: int
+    work: Work
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where numbers begin: so near to where they wrap that a program comes to it."""
+
+    generation: int = 0
+    """What every event slot was last recorded as."""
+    task: int = 1
+    index: int = 0
+    """Of the first entry in each ring."""
+
+
+@dataclass(frozen=True)
 class Program:
     """Priority and depth of each stream, whether each event has times, and the calls."""
+
+    origin: Origin
 
     streams: tuple[tuple[int, int], ...]
     timed: tuple[bool, ...]

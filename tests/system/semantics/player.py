@@ -1,14 +1,17 @@
 """Runs programs on a device, and compares what happened with the reference."""
 
+import itertools
+from collections import defaultdict
 from contextlib import ExitStack
-from functools import partial
+from typing import Protocol
 
 import numpy as np
 
+from hw.regs.registers import EventRecord
+from rt import Device
 from rt.errors import StreamAborted
 from rt.graph.desc import TaskDesc
 from rt.kernel.gemm import GemmShape, gemm_kernel
-from rt.task import TaskState
 from rt.transport import Reason
 from tests.system.semantics.calls import (
     BUFFERS,
@@ -23,6 +26,7 @@ from tests.system.semantics.calls import (
     Callback,
     Close,
     Copy,
+    Destroy,
     Download,
     Fill,
     Mark,
@@ -36,34 +40,67 @@ from tests.system.semantics.calls import (
     Synchronise,
     SynchroniseEvent,
     Take,
+    Update,
     Upload,
     Wait,
     WaitStream,
 )
 from tests.system.semantics.reference import Reference, members
 
-__all__ = ["check"]
+__all__ = ["Bench", "check"]
 
 QUIET = 2000
 """Cycles for which the interrupt line stays low after a program."""
 
 
-def check(program, device, look, *, exact=True):
-    """Runs a program in a session of its own; `look` gives bytes of device memory at an address.
+class Bench(Protocol):
+    """A device, and what only a test can do with it.
+
+    exact: its times are those of the gateware. On others a task may begin in the cycle in which
+        what it waits for ends.
+    """
+
+    device: Device
+    exact: bool
+
+    def memory(self, address, size):
+        """Bytes of device memory."""
+
+    def set_index(self, stream, index):
+        """The next entry of a hardware stream, which is idle, has that index."""
+
+
+def check(program, bench):
+    """Runs a program in a session of its own.
 
     Memory, counters and downloads are as the reference says, no task began before what it waits
     for had ended, and everything that was taken is given back.
     """
     reference = Reference(len(program.streams), program.graphs, program.calls)
     expected = reference.run(lambda ready: ready[0])
+    device = bench.device
+    begin(device, program.origin)
     with device.session() as session:
-        player = Player(program, session)
+        player = Player(program, session, bench)
         player.play()
-        check_results(player, expected, look)
-        check_times(player, reference, exact)
+        check_results(player, expected)
+        check_times(player, reference)
         player.close()
         assert (session._pool.deferred, session._staging.deferred) == (0, 0)
         assert session.stranded == []
+    check_given_back(device)
+
+
+def begin(device, origin):
+    """Numbers of the device begin there."""
+    device._numbers = itertools.count(origin.task)
+    for slot in range(device.config.events):
+        for generation in (origin.generation // 2, origin.generation):
+            device.driver.write(EventRecord(slot=slot, generation=generation))
+
+
+def check_given_back(device):
+    """Nothing of the device is in use, and it is quiet."""
     assert len(device.events.free) == device.config.events
     assert len(device.counters.free) == device.config.notifies
     assert device._streams == set(range(device.config.streams))
@@ -74,22 +111,22 @@ def check(program, device, look, *, exact=True):
     assert stop.reason is Reason.CYCLE
 
 
-def check_results(player, expected, look):
+def check_results(player, expected):
     """What is in memory and counters, and what was downloaded."""
     memory = np.concatenate([
-        np.frombuffer(bytes(look(buffer.address, buffer.nbytes)), np.uint8)
+        np.frombuffer(player.bench.memory(buffer.address, buffer.nbytes), np.uint8)
         for buffer in player.buffers
     ])
     wrong = np.flatnonzero((memory != expected.memory) & expected.known)
     assert not len(wrong), f"bytes {wrong} of memory"
     assert [notify.value for notify in player.notifies] == expected.counters
-    for place, download in player.downloads.items():
+    for call, download in player.downloads.items():
         if download.done:
-            found, (wanted, sure) = download.result(), expected.downloads[place]
-            assert (found == wanted)[sure].all(), f"the download of call {place[0]}"
+            found, (wanted, sure) = download.result(), expected.downloads[call]
+            assert (found == wanted)[sure].all(), f"the download of call {call}"
 
 
-def check_times(player, reference, exact):
+def check_times(player, reference):
     """Nothing began before what it waits for had ended."""
     times = player.times()
     for task in reference.tasks:
@@ -100,7 +137,7 @@ def check_times(player, reference, exact):
             before = reference.tasks[number]
             _, end = times.get((before.call, before.node), (0, -1))
             # A record passes in the cycle in which the task that carries it ends.
-            assert end < start + (not exact or isinstance(task.work, Mark)), (
+            assert end < start + (not player.bench.exact or isinstance(task.work, Mark)), (
                 f"{task} began in cycle {start}, but {before} ended in {end}"
             )
 
@@ -108,9 +145,8 @@ def check_times(player, reference, exact):
 class Player:
     """Makes the calls of a program in a session."""
 
-    def __init__(self, program, session):
-        self.program = program
-        self.session = session
+    def __init__(self, program, session, bench):
+        self.program, self.session, self.bench = program, session, bench
         self.streams = [self.stream(number) for number in range(len(program.streams))]
         self.buffers = [session.empty(SIZE, np.uint8) for _ in range(BUFFERS)]
         self.buffers.append(session.empty(8 * WORDS, np.uint8))
@@ -121,20 +157,28 @@ class Player:
             pitch_c=4 * Multiply.N,
         )  # fmt: skip
         self.kernel = session.load(gemm_kernel(shape, session.device.config))
+        self.contents = list(program.graphs)
         self.graphs = {}
         self.nodes = {}  # number of each task of each graph
         self.batches = {}
         self.aborted = set()
         self.tasks, self.records, self.downloads, self.replays = {}, {}, {}, {}
-        self.calls = []
-        """Call and node of each function that was called, and when."""
+        self.calls = defaultdict(list)
+        """When functions were called: by call, or by graph and node."""
         for buffer in self.buffers:
             self.streams[0].fill(buffer, 0)
         self.streams[0].synchronise()
 
     def stream(self, number):
         priority, depth = self.program.streams[number]
-        return self.session.stream(priority, depth=depth)
+        stream = self.session.stream(priority, depth=depth)
+        self.set_index(stream)
+        return stream
+
+    def set_index(self, stream):
+        """The stream, which is idle, goes on with the index of the program's origin."""
+        self.bench.set_index(stream.number, self.program.origin.index)
+        stream._origin = stream._tail - self.program.origin.index
 
     def play(self):
         """Makes the calls, then waits for everything."""
@@ -158,8 +202,8 @@ class Player:
     def make(self, number, call):
         match call:
             case Submit(stream, work, profile):
-                task = self.submit(self.streams[stream], work, (number, 0), profile)
-                self.tasks[number] = task, profile
+                task = self.submit(self.streams[stream], work, number, profile)
+                self.tasks[number] = task, profile and not isinstance(work, Callback)
             case Record(stream, event):
                 self.streams[stream].record(self.events[event])
                 self.records[number] = self.events[event].record
@@ -178,11 +222,19 @@ class Player:
                 self.batch(stream)
             case Abort(stream):
                 self.streams[stream].abort()
+                self.set_index(self.streams[stream])
                 self.aborted.add(stream)
             case Close(stream):
                 self.batches.pop(stream, ExitStack()).close()
                 self.streams[stream].close()
                 self.streams[stream] = self.stream(stream)
+            case Destroy(stream):
+                self.batches.pop(stream, ExitStack()).close()
+                self.streams[stream].destroy(force=True)
+                self.streams[stream] = self.stream(stream)
+                self.aborted.add(stream)
+            case Update(graph, node, work):
+                self.update(graph, node, work)
             case Replay(streams, graph):
                 self.replay(number, [self.streams[stream] for stream in streams], graph)
 
@@ -210,7 +262,7 @@ class Player:
         return self.buffers[number].part(first - number * SIZE, shape or size, dtype)
 
     def submit(self, stream, work, place, profile):
-        """Submits a task; its place is the call and the node of a graph."""
+        """Submits a task; its place is the number of the call, or a graph and the node there."""
         notifies, words = self.notifies, self.buffers[BUFFERS]
         match work:
             case Fill(target, size, byte):
@@ -243,26 +295,32 @@ class Player:
             case Barrier():
                 return stream.barrier(profile=profile)
             case Callback():
-                return stream.callback(partial(self.called, place))
+                return stream.callback(self.called, place)
 
     def operands(self, work):
         reads = [self.view(first, stop - first) for first, stop in work.reads]
         return reads, [self.view(first, stop - first) for first, stop in work.writes]
 
     def called(self, place):
-        self.calls.append((place, self.session.device.driver.transport.now()))
+        self.calls[place].append(self.session.device.driver.transport.now())
 
     # ------------------------------------------------------------------------------------ graphs
 
     def replay(self, number, streams, name):
-        graph = self.program.graphs[name]
+        graph = self.contents[name]
         if name not in self.graphs:
             make = self.capture if graph.lanes else self.describe
-            self.graphs[name], self.nodes[name] = make(graph, streams)
+            self.graphs[name], self.nodes[name] = make(name, streams)
         self.replays[number] = streams[0].replay(self.graphs[name], *streams[1:]), name
 
-    def describe(self, graph, streams):
-        tasks = []
+    def update(self, name, node, work):
+        self.contents[name] = self.contents[name].updated(node, work)
+        if name in self.graphs:
+            inputs, outputs = self.operands(work)
+            self.graphs[name].update(self.nodes[name][node], inputs=inputs, outputs=outputs)
+
+    def describe(self, name, streams):
+        graph, tasks = self.contents[name], []
         for node, (work, deps) in enumerate(graph.nodes):
             inputs, outputs = self.operands(work)
             tasks.append(
@@ -270,8 +328,8 @@ class Player:
             )
         return self.session.graph(tasks, streams=graph.streams), list(range(len(tasks)))
 
-    def capture(self, graph, streams):
-        origin, *others = streams
+    def capture(self, name, streams):
+        graph, (origin, *others) = self.contents[name], streams
         events, tasks = [], []
 
         def mark(stream):
@@ -284,10 +342,12 @@ class Player:
             for other in others:
                 other.wait(begin)
             ends = []
-            for (work, deps), lane in zip(graph.nodes, graph.lanes, strict=True):
+            for node, (work, deps) in enumerate(graph.nodes):
+                lane = graph.lanes[node]
                 for dep in deps:
                     streams[lane].wait(ends[dep])
-                tasks.append(self.submit(streams[lane], work, None, True).id)
+                place = "graph", name, node
+                tasks.append(self.submit(streams[lane], work, place, True).id)
                 ends.append(mark(streams[lane]))
             for other in others:
                 origin.wait(mark(other))
@@ -298,20 +358,29 @@ class Player:
     def times(self):
         """First and last cycle of what was measured, by call and node."""
         times = {}
-        for number, (task, profile) in self.tasks.items():
-            if profile and task.done and not isinstance(self.work(number), Callback):
-                times[number, 0] = task.profile.start, task.profile.end
-        for number, record in self.records.items():
+        for call, (task, profile) in self.tasks.items():
+            if profile and task.done:
+                times[call, 0] = task.profile.start, task.profile.end
+        for call, record in self.records.items():
             if record.time is not None and not record.dropped:
-                times[number, 0] = record.time, record.time
-        for number, (replay, name) in self.replays.items():
-            if replay.done:
-                for node, task in enumerate(self.nodes[name]):
-                    profile = replay.profile(task)
-                    times[number, node] = profile.start, profile.end
-        times.update((place, (now, now)) for place, now in self.calls)
+                times[call, 0] = record.time, record.time
+        for call, cycles in self.calls.items():
+            if call in self.tasks:
+                times[call, 0] = cycles * 2
+        for name, graph in enumerate(self.contents):
+            times.update(self.graph_times(name, graph))
         assert all(start <= end for start, end in times.values())
         return times
 
-    def work(self, number):
-        return self.program.calls[number].work
+    def graph_times(self, name, graph):
+        replays = [(call, replay) for call, (replay, n) in self.replays.items() if n == name]
+        for node, (work, _) in enumerate(graph.nodes):
+            called = iter(self.calls["graph", name, node])
+            for call, replay in replays:
+                if not replay.done:
+                    break  # whether its functions were called is not known
+                if isinstance(work, Callback):
+                    yield (call, node), (now := next(called), now)
+                else:
+                    profile = replay.profile(self.nodes[name][node])
+                    yield (call, node), (profile.start, profile.end)

@@ -22,11 +22,12 @@ from tests.system.semantics.calls import (
     Callback,
     Close,
     Copy,
+    Destroy,
     Download,
     Fill,
     Graph,
-    Mark,
     Multiply,
+    Origin,
     Program,
     Put,
     Query,
@@ -37,6 +38,7 @@ from tests.system.semantics.calls import (
     Synchronise,
     SynchroniseEvent,
     Take,
+    Update,
     Upload,
     Wait,
     WaitStream,
@@ -45,16 +47,20 @@ from tests.system.semantics.reference import Reference, conflict
 
 __all__ = ["programs"]
 
-DEPTHS = (2, 4, 16)
-RECORDS = 9
-"""Records that may pend at once: `tiny` has 16 event slots, and graphs need some."""
+DEPTHS, DEPTHS_OF_REPLAYS = (2, 4, 16), (8, 16)
+GENERATIONS = (0, (1 << 20) - 2)
+TASKS = (1, (1 << 31) - 5, (1 << 32) - 5, (1 << 63) - 5)
+INDICES = (0, (1 << 32) - 3)
+"""Where numbers begin: generations, indices and what the host returns to wrap there."""
+SLOTS = 15
+"""Event slots that may be in use: `tiny` has 16."""
 SURE = ("event", "event", "event", "stream", "barrier", "synchronise", "synchronise event")
 """Ways to order two streams that nothing later makes weaker."""
 WAYS = (*SURE, "notify", "notify", "value", "value", "race")
 STEPS = (
-    *["fill", "copy", "multiply"] * 3, *["upload", "download", "event", "replay"] * 2, "callback",
+    *["fill", "copy", "multiply", "replay"] * 3, *["upload", "download", "event"] * 2, "callback",
     "barrier", "notify", "value", "set", "surplus", "synchronise", "query", "batch", "abort",
-    "close",
+    "close", "destroy", "update",
 )  # fmt: skip
 
 
@@ -72,24 +78,27 @@ class Writer:
 
     def __init__(self, draw, graphs):
         self.draw = draw
-        self.streams = tuple(
-            (draw(st.integers(0, 7)), self.pick(DEPTHS)) for _ in range(self.pick((4, 3, 2, 1)))
-        )
+        self.origin = Origin(self.pick(GENERATIONS), self.pick(TASKS), self.pick(INDICES))
+        self.count = self.pick((4, 3, 2, 1))
         self.timed = tuple(draw(st.booleans()) for _ in range(EVENTS))
-        self.graphs = tuple(self.graph() for _ in range(draw(st.integers(0, 2)) if graphs else 0))
-        self.reference = Reference(len(self.streams), self.graphs)
+        self.graphs = tuple(self.graph() for _ in range(self.pick((1, 2, 0)) if graphs else 0))
+        depths = DEPTHS_OF_REPLAYS if self.graphs else DEPTHS
+        self.streams = tuple(
+            (draw(st.integers(0, 7)), self.pick(depths)) for _ in range(self.count)
+        )
+        self.reference = Reference(self.count, self.graphs)
         self.calls = []
         self.puts = [0] * WORDS
 
     @property
     def program(self):
-        return Program(self.streams, self.timed, self.graphs, tuple(self.calls))
+        return Program(self.origin, self.streams, self.timed, self.graphs, tuple(self.calls))
 
     def pick(self, options):
         return self.draw(st.sampled_from(options))
 
     def stream(self):
-        return self.pick(range(len(self.streams)))
+        return self.pick(range(self.count))
 
     def place(self, size, buffers=range(BUFFERS)):
         """Where a piece of a buffer begins."""
@@ -111,16 +120,29 @@ class Writer:
         return reference.closure(reference.position[stream] | reference.known)
 
     def record(self, stream):
-        """Records an event on a stream, after a wait of the host if too many records pend."""
-        reference = self.reference
-        for other in range(len(self.streams)):
-            known = reference.closure(reference.known)
-            marks = [t for t in reference.tasks if isinstance(t.work, Mark) and not known & t.bit]
-            if len(marks) >= RECORDS:
-                self.call(Synchronise(other))
+        """Records an event on a stream."""
+        self.make_room(1)
         event = self.pick(range(EVENTS))
         self.call(Record(stream, event))
         return event
+
+    def make_room(self, records):
+        """The host waits until so many more records can pend."""
+        for stream in range(self.count):
+            if self.pending() + records > SLOTS:
+                self.call(Synchronise(stream))
+
+    def pending(self):
+        """Event slots that may be in use: of graphs, of their replays, and of records."""
+        reference = self.reference
+        known = reference.closure(reference.known)
+        calls = {task.call for task in reference.tasks if not known & task.bit}
+        held = sum(self.graphs[number].streams for number in reference.replays)
+        return held + sum(
+            1 + len(self.calls[call].streams) if isinstance(self.calls[call], Replay)
+            else isinstance(self.calls[call], Record | WaitStream)
+            for call in calls
+        )
 
     # ------------------------------------------------------------------------------------- order
 
@@ -131,13 +153,14 @@ class Writer:
                 if rival.dropped:  # a part of a graph that may go on though another was aborted
                     continue
                 way = self.pick(ways).replace(" ", "_")
+                assert stream != rival.streams[0], (stream, rival, self.calls)
                 getattr(self, f"order_by_{way}")(stream, rival.streams[0])
 
     def order_by_event(self, stream, other):
         self.call(Wait(stream, self.record(other)))
 
     def order_by_stream(self, stream, other):
-        self.record(other)
+        self.make_room(1)
         self.call(WaitStream(stream, other))
 
     def order_by_barrier(self, stream, other):
@@ -157,12 +180,12 @@ class Writer:
         counter = self.pick(range(COUNTERS))
         self.settle(stream, self.uses(counter, stream, (Take, SetTo)), SURE)
         adders = [other] * self.draw(st.integers(1, 2))
-        if len(self.streams) > 2 and self.pick((False, True)):
-            adders.append(self.pick([s for s in range(len(self.streams)) if s != stream]))
+        if self.count > 2 and self.pick((False, True)):
+            adders.append(self.pick([s for s in range(self.count) if s != stream]))
         for adder in adders:
             self.settle(adder, self.uses(counter, adder, (SetTo,)), SURE)
         amounts = [self.draw(st.integers(1, 3)) for _ in adders]
-        tasks = [(adder, Add(counter, amount)) for adder, amount in zip(adders, amounts, strict=True)]
+        tasks = [(each, Add(counter, n)) for each, n in zip(adders, amounts, strict=True)]
         tasks.insert(self.pick(range(len(tasks) + 1)), (stream, Take(counter, sum(amounts))))
         for each, work in tasks:
             self.task(each, work)
@@ -221,6 +244,8 @@ class Writer:
                 return Upload(self.place(size), self.draw(st.binary(min_size=size, max_size=size)))
             case "download":
                 return Download(self.place(size), size)
+            case "callback":
+                return Callback()
         one, two = self.pick([(a, b) for a in range(BUFFERS) for b in range(BUFFERS) if a != b])
         if kind == "copy":
             return Copy(self.place(size, (one,)), self.place(size, (two,)), size)
@@ -263,7 +288,7 @@ class Writer:
         self.pair(stream, self.order_by_value)
 
     def pair(self, stream, signal):
-        others = [other for other in range(len(self.streams)) if other != stream]
+        others = [other for other in range(self.count) if other != stream]
         if others:
             signal(stream, self.pick(others))
 
@@ -295,31 +320,48 @@ class Writer:
         self.call(Close(stream))
 
     def step_abort(self, stream):
-        """If nobody is left who waits for what is dropped."""
-        calls = [*self.calls, Abort(stream)]
-        if Reference(len(self.streams), self.graphs, calls).legal:
-            self.call(Abort(stream))
+        self.drop(Abort(stream))
+
+    def step_destroy(self, stream):
+        self.drop(Destroy(stream))
+
+    def drop(self, call):
+        """If nobody waits for what is dropped."""
+        calls = [*self.calls, call]
+        if Reference(self.count, self.graphs, calls).legal:
+            self.call(call)
+
+    def step_update(self, stream):
+        """A kernel of a graph gets other arguments."""
+        kernels = [
+            (number, node) for number, graph in enumerate(self.graphs)
+            for node, (work, _) in enumerate(graph.nodes) if isinstance(work, Multiply)
+        ]  # fmt: skip
+        if kernels:
+            self.call(Update(*self.pick(kernels), self.work("multiply")))
 
     def step_replay(self, stream):
         if not self.graphs:
             return
         number = self.pick(range(len(self.graphs)))
-        graph = self.graphs[number]
+        graph = self.reference.graphs[number]
         works = [work for work, _ in graph.nodes]
         rivals = [t for t in self.reference.tasks if any(conflict(t.work, w) for w in works)]
         self.settle(stream, rivals)
-        others = [other for other in range(len(self.streams)) if other != stream]
-        self.record(stream)
-        self.call(Replay((stream, *others[: graph.streams - 1]), number))
+        others = [other for other in range(self.count) if other != stream]
+        others = self.draw(st.permutations(others))[: graph.streams - 1]
+        self.make_room(1 + 2 * graph.streams)
+        self.call(Replay((stream, *others), number))
 
     def graph(self):
         """A graph, captured or described; in it, tasks that conflict are ordered."""
         captured = self.pick((False, True))
-        streams = self.draw(st.integers(1, min(3, len(self.streams))))
+        streams = min(self.pick((2, 3, 1)), self.count)
         nodes, lanes = [], []
         for _ in range(self.draw(st.integers(1, 5))):
-            work = self.work(self.pick(("fill", "copy", "multiply")) if captured else "multiply")
-            lane = self.draw(st.integers(0, streams - 1))
+            kinds = ("fill", "copy", "multiply", "callback") if captured else ("multiply",)
+            work = self.work(self.pick(kinds))
+            lane = self.pick(range(streams))
             deps = {
                 node for node, (other, _) in enumerate(nodes)
                 if conflict(other, work) or self.pick((False, False, True))

@@ -12,12 +12,12 @@ import numpy as np
 from tests.system.semantics.calls import (
     BYTES,
     COUNTERS,
-    WORDS,
     Abort,
     Add,
     Await,
     Barrier,
     Close,
+    Destroy,
     Download,
     Mark,
     Put,
@@ -28,6 +28,7 @@ from tests.system.semantics.calls import (
     Synchronise,
     SynchroniseEvent,
     Take,
+    Update,
     Wait,
     WaitStream,
     Work,
@@ -96,7 +97,7 @@ class Reference:
     """The tasks of a program for so many streams, with these graphs."""
 
     def __init__(self, streams, graphs=(), calls=()):
-        self.graphs = graphs
+        self.graphs = list(graphs)
         self.tasks = []
         self.calls = 0
         self.position = [0] * streams  # what the next task of each waits for
@@ -126,7 +127,9 @@ class Reference:
                 self.known |= self.position[stream]
             case SynchroniseEvent(event):
                 self.known |= self.events.get(event, 0)
-            case Abort(stream):
+            case Update(number, node, work):
+                self.graphs[number] = self.graphs[number].updated(node, work)
+            case Abort(stream) | Destroy(stream):
                 self._abort(stream)
         self.calls += 1
 
@@ -156,14 +159,15 @@ class Reference:
 
     def _replay(self, streams, number):
         """Behind its former replay, too."""
-        graph, done = self.graphs[number], []
-        begin = self.position[streams[0]] | self.replays.get(number, 0)
+        graph, done, origin = self.graphs[number], [], streams[0]
+        begin = self.position[origin]
         for node, (work, deps) in enumerate(graph.nodes):
-            after = begin
+            after = begin | self.replays.get(number, 0)
             for dep in deps:
                 after |= done[dep]
             done.append(self._submit(streams, work, node, after))
-        self.position[streams[0]] = self.replays[number] = sum(done)
+        self.replays[number] = sum(done)
+        self.position[origin] = begin | sum(done)
 
     def _abort(self, stream):
         self.order()
@@ -267,7 +271,7 @@ class Reference:
                 ]  # fmt: skip
                 signals = self.signals(task)
                 return self._enough(task, signals) and all(ordered(task, o) for o in takes)
-            case Await(word):
+            case Await():
                 signals = self.signals(task)
                 wrong = sum(o.bit for o in signals if not task.work.holds(o.work.value))
                 right = [o.before for o in signals if not wrong & o.bit]
@@ -290,10 +294,10 @@ class Reference:
         return result
 
     def _ready(self, task, result):
-        if task.dropped:
-            return not (task.known | self._own(task)) & ~result.ended
-        if (task.after | task.known) & ~result.ended:
+        if (task.known | self._after(task)) & ~result.ended:
             return False
+        if task.dropped:
+            return True
         match task.work:
             case Take(counter, amount):
                 return result.counters[counter] >= amount
@@ -323,7 +327,7 @@ class Result:
     ----------
     memory, known: each byte, and whether it is specified.
     counters: the counters.
-    downloads: by call and node: the bytes, and which of them are specified.
+    downloads: by call: the bytes, and which of them are specified.
     order: the tasks as they ran. ended: the same as a set.
     """
 
@@ -347,7 +351,7 @@ class Result:
             sure = self._sure(span, races) & (not task.dropped)
             known = known and bool(sure.all())
             if isinstance(work, Download):
-                self.downloads[task.call, task.node] = self.memory[slice(*span)].copy(), sure
+                self.downloads[task.call] = self.memory[slice(*span)].copy(), sure
         if not task.dropped:
             work.run(self.memory)
             self._count(work)
