@@ -13,6 +13,7 @@ from hw.regs.registers import (
     CompletionCommand,
     CompletionConfig,
     CompletionHead,
+    EventRecord,
     FaultClear,
     InterruptEnable,
     InterruptStatus,
@@ -139,6 +140,8 @@ class Context:
             self._acknowledged = self._ring.head
             head = CompletionHead(head=self._ring.head % INDEXES)
             self.device.driver.write(head, index=self.context)
+        if self.stranded:
+            self.release_waiters()
 
     @property
     def monitor(self) -> Monitor:
@@ -241,6 +244,21 @@ class Context:
 
         for stream in sorted(self.streams, key=oldest, reverse=True):
             stream.cease()
+
+    def release_waiters(self) -> None:
+        """Those go on who wait for records that an abort has dropped.
+
+        But not before older records of the same slot are over, which that would release, too:
+        replays of a graph that pend at once share its slots.
+        """
+        def oldest() -> Record | None:
+            return next(
+                (r for r in self.stranded if r.abandoned and r.slot.records[0] is r), None
+            )
+
+        while (record := oldest()) is not None:
+            self.device.driver.write(EventRecord(**record.word.as_dict()))
+            self.settle(record)
 
     def settle(self, record: Record) -> None:
         """Nobody waits for a stranded record any more."""

@@ -34,6 +34,15 @@ class Slot:
     """Last one given to a record; None before the first use by this driver."""
     stream: Queue | None = None
     pending: int = 0
+    records: list[Record] = field(default_factory=list)
+    """Those that are pending, oldest first."""
+
+    def add(self, generation: int, stream: Queue) -> Record:
+        """A record of that generation, later than all that are pending."""
+        self.generation = generation
+        self.pending += 1
+        self.records.append(Record(self, generation, stream))
+        return self.records[-1]
 
 
 @dataclass(eq=False)
@@ -48,6 +57,8 @@ class Record:
     done: bool = False
     dropped: bool = False
     """An abort dropped it: it counts as passed, but what was before it did not all run."""
+    abandoned: bool = False
+    """That abort has ended: the host may let those go on who wait for it."""
     time: int | None = None
 
     @property
@@ -115,13 +126,12 @@ class EventSlots:
         assert slot.generation is not None
         assert not slot.pending or slot.stream is stream
         slot.stream = stream
-        slot.generation = (slot.generation + 1) % GENERATIONS
-        slot.pending += 1
-        return Record(slot, slot.generation, stream)
+        return slot.add((slot.generation + 1) % GENERATIONS, stream)
 
     def retire(self, record: Record) -> None:
         """A record has passed the device, or never will."""
         record.done = True
+        record.slot.records.remove(record)
         self.release(record.slot)
 
 

@@ -296,9 +296,9 @@ class Stream(Queue, Copies, Signals):
 
     def _release_waiters(self) -> None:
         """Those who wait for records that were dropped go on."""
-        for record in [record for record in self.session.stranded if record.stream is self]:
-            self._driver.write(EventRecord(**record.word.as_dict()))
-            self.session.settle(record)
+        for record in self.session.stranded:
+            record.abandoned |= record.stream is self
+        self.session.release_waiters()
 
     def close(self) -> None:
         """Waits until everything submitted has ended, and gives the hardware stream back."""

@@ -9,7 +9,7 @@ from hw.regs.descriptor import Completion, EventWord, Sqe, TaskType
 from hw.regs.fault import FaultCause
 
 from ..errors import DeviceFault, FaultRecord, StreamAborted
-from ..event import GENERATIONS, Record
+from ..event import GENERATIONS
 from ..memory import Allocation
 from ..monitor import Monitor, entered
 from ..task import Profile, Resource, Task, TaskState
@@ -46,10 +46,8 @@ class Call(Task):
         self._part = part
         self._epoch = epoch
         self._stride = image.stride
-        slot, word = part.slot, part.word(image.stride, epoch)
-        slot.generation = word.generation
-        slot.pending += 1
-        self.end_record = self.record = Record(slot, word.generation, stream)
+        word = part.word(image.stride, epoch)
+        self.end_record = self.record = part.slot.add(word.generation, stream)
         self.sqe = Sqe(
             type=TaskType.CALL, completion=1, record=1, record_event=word.to_int(),
             payload=image.payload(part, epoch).to_int(),
