@@ -1,16 +1,12 @@
 """What streams and events mean, without any time.
 
-A program is a list of calls of the host. `Reference` turns it into tasks, says which of them must
-have ended before which others begin, and runs them in any legal order. Sets of tasks are integers,
-one bit for each.
+A program is a list of calls of the host. `Reference` turns it into tasks, and says which of them
+must have ended before which others begin. Sets of tasks are integers, one bit for each.
 """
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from tests.system.semantics.calls import (
-    BYTES,
     COUNTERS,
     Abort,
     Add,
@@ -18,7 +14,6 @@ from tests.system.semantics.calls import (
     Barrier,
     Close,
     Destroy,
-    Download,
     Mark,
     Put,
     Record,
@@ -32,10 +27,9 @@ from tests.system.semantics.calls import (
     Wait,
     WaitStream,
     Work,
-    word_span,
 )
 
-__all__ = ["Reference", "Task", "conflict", "members"]
+__all__ = ["Reference", "Task", "conflict", "members", "ordered", "overlap"]
 
 
 def members(tasks):
@@ -61,6 +55,11 @@ def conflict(one, two):
         or any(overlap(one.writes, two.reads))
         or any(overlap(one.reads, two.writes))
     )
+
+
+def ordered(one, two):
+    """Whether one of two tasks must have ended when the other begins; or they are the same."""
+    return (one.before | one.bit) & two.bit or two.before & one.bit
 
 
 @dataclass(eq=False)
@@ -198,20 +197,20 @@ class Reference:
         while changed:
             changed = False
             for task in self.tasks:
-                before = self.closure(task.known | self._after(task) | self._necessary(task))
+                before = self.closure(task.known | self.after(task) | self._necessary(task))
                 # One that was dropped has waited for nothing of other streams.
                 over = self.closure(task.known | self._own(task)) if task.dropped else before
                 passed = over | task.bit
                 changed |= (before, passed) != (task.before, task.passed)
                 task.before, task.passed = before, passed
 
-    def _after(self, task):
+    def after(self, task):
         """What it waits for if it runs. Parts of a graph go on when another one is dropped."""
         return 0 if task.dropped and len(task.streams) > 1 else task.after
 
     def _own(self, task):
         """What it waits for in its own stream, even to be dropped."""
-        tasks = (self.tasks[number] for number in members(self._after(task)))
+        tasks = (self.tasks[number] for number in members(self.after(task)))
         return sum(other.bit for other in tasks if other.streams == task.streams)
 
     def signals(self, task):
@@ -277,104 +276,3 @@ class Reference:
                 right = [o.before for o in signals if not wrong & o.bit]
                 return any(not wrong & ~before for before in [*right, *[0] * task.work.holds(0)])
         return True
-
-    # -------------------------------------------------------------------------------- execution
-
-    def run(self, choose):
-        """Runs everything, next what `choose` chooses of a list of tasks."""
-        self.order()
-        result, rest = Result(), list(self.tasks)
-        races = {task: self._races(task) for task in self.tasks}
-        while rest:
-            ready = [task for task in rest if self._ready(task, result)]
-            assert ready, f"these wait for ever: {rest}"
-            task = choose(ready)
-            rest.remove(task)
-            result.run(task, races[task])
-        return result
-
-    def _ready(self, task, result):
-        if (task.known | self._after(task)) & ~result.ended:
-            return False
-        if task.dropped:
-            return True
-        match task.work:
-            case Take(counter, amount):
-                return result.counters[counter] >= amount
-            case Await(word):
-                first, stop = word_span(word)
-                found = int.from_bytes(result.memory[first:stop].tobytes(), "little")
-                return task.work.holds(found)
-        return True
-
-    def _races(self, task):
-        """The work of tasks that may run before, after or beside it, and touch the same bytes."""
-        return [
-            other.work for other in self.tasks
-            if not ordered(task, other) and conflict(task.work, other.work)
-        ]  # fmt: skip
-
-
-def ordered(one, two):
-    """Whether one of two tasks must have ended when the other begins; or they are the same."""
-    return (one.before | one.bit) & two.bit or two.before & one.bit
-
-
-class Result:
-    """What a program leaves in memory and counters, and what it downloads.
-
-    Attributes
-    ----------
-    memory, known: each byte, and whether it is specified.
-    counters: the counters.
-    downloads: by call: the bytes, and which of them are specified.
-    order: the tasks as they ran. ended: the same as a set.
-    """
-
-    def __init__(self):
-        self.memory = np.zeros(BYTES, np.uint8)
-        self.known = np.ones(BYTES, bool)
-        self.counters = [0] * COUNTERS
-        self.downloads = {}
-        self.order = []
-        self.ended = 0
-
-    def run(self, task, races):
-        """The task runs. If it may have been dropped, it does not, and its bytes are unspecified.
-
-        So are those whose order with what `races` do is.
-        """
-        work, known = task.work, not task.dropped
-        self.order.append(task)
-        self.ended |= task.bit
-        for span in work.reads:
-            sure = self._sure(span, races) & (not task.dropped)
-            known = known and bool(sure.all())
-            if isinstance(work, Download):
-                self.downloads[task.call] = self.memory[slice(*span)].copy(), sure
-        if not task.dropped:
-            work.run(self.memory)
-            self._count(work)
-        for span in work.writes:
-            self.known[slice(*span)] = known
-            for other in races:
-                for both in overlap((span,), other.writes):
-                    self.known[both] = False
-
-    def _sure(self, span, races):
-        """Which bytes that a task reads are specified."""
-        sure = np.zeros(BYTES, bool)
-        sure[slice(*span)] = self.known[slice(*span)]
-        for other in races:
-            for both in overlap((span,), other.writes):
-                sure[both] = False
-        return sure[slice(*span)]
-
-    def _count(self, work):
-        match work:
-            case Add(counter, amount):
-                self.counters[counter] += amount
-            case SetTo(counter, amount):
-                self.counters[counter] = amount
-            case Take(counter, amount):
-                self.counters[counter] -= amount

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 
 from tests.system.semantics.benches import Gateware, Model
-from tests.system.semantics.player import check
+from tests.system.semantics.check import check
 from tests.system.semantics.programs import programs
 
 MODEL, FAST, STALLING, PYSIM = 150, 250, 50, 3
