@@ -18,7 +18,6 @@ from hw.regs.registers import (
     InterruptEnable,
     InterruptStatus,
     StreamState,
-    StreamWait,
 )
 
 from .callback import Functions
@@ -160,13 +159,6 @@ class Context:
     def describe(self) -> str:
         """What its streams are doing."""
         return "; ".join(stream.describe() for stream in self.streams) or "no stream"
-
-    def recorder(self, wait: StreamWait) -> str | None:
-        """The stream that has pending records in an event slot, and what it is doing."""
-        for stream in self.streams:
-            if stream.records(wait.slot, wait.generation):
-                return f"{stream} records ({stream.describe_task()})"
-        return None
 
     # ------------------------------------------------------------------------------------ faults
 

@@ -15,10 +15,9 @@ from hw.regs.registers import (
     StreamCommand,
     StreamConfig,
     StreamState,
-    StreamStatus,
-    Wait,
 )
 
+from .describe import describe
 from .errors import InvalidHandle, InvalidParameter
 from .monitor import Monitor
 from .ring import INDEXES, SubmissionRing
@@ -220,7 +219,7 @@ class Queue:
         an entry that the device could not read, the number means nothing, and no task is taken as
         ended.
         """
-        if entry.status in UNREADABLE and self._driver.engine_name(entry.engine) == "queue":
+        if self._unread(entry):
             return False
         number = next((n for n, task in enumerate(self._pending) if task.lists(entry.task_id)), -1)
         if number >= 0:
@@ -234,53 +233,25 @@ class Queue:
             self._end_oldest(entry if known else None)
         return known
 
+    def _unread(self, entry: Completion) -> bool:
+        """Whether the device could not read the entry of the task that failed.
+
+        A VALUE_WAIT that cannot read its value fails in the same way, but then it is known.
+        """
+        if entry.status not in UNREADABLE or self._driver.engine_name(entry.engine) != "queue":
+            return False
+        return entry.status == FaultCause.CHECKSUM or not any(
+            sqe.type == TaskType.VALUE_WAIT and sqe.task_id == entry.task_id
+            for task in self._pending for sqe in task.entries
+        )
+
     def _end_oldest(self, entry: Completion | None) -> None:
         self.ended += 1
         self._pending.popleft().end(entry)
 
     def describe(self) -> str:
         """What the stream is doing and what it waits for, from its registers."""
-        status, task, wait = self._driver.stream_wait(self.number)
-        if not status.running and status.waiting:
-            source = self.session.recorder(wait) or "no stream of the session records"
-            return (
-                f"{self._state(status)}: task {self._title(task)} waits for event slot {wait.slot} "
-                f"generation {wait.generation}, which {source}"
-            )
-        if not status.running and status.wait:
-            waits_for = self._waits_for(task, status)
-            return f"{self._state(status)}: task {self._title(task)} waits for {waits_for}"
-        return self.describe_task()
-
-    def _waits_for(self, number: int, status: StreamStatus) -> str:
-        kind = {wait.value: wait.name.lower() for wait in Wait}.get(status.wait, "?")
-        known = filter(None, (task.waiting(number) for task in self._pending))
-        return next(known, f"a {kind}")
-
-    def _title(self, number: int) -> str:
-        return self.session.title(number)
-
-    def describe_task(self) -> str:
-        """What the stream is doing, without what it waits for."""
-        if self not in self.session.streams:
-            return f"{self} is closed"
-        status, task, _ = self._driver.stream_wait(self.number)
-        if status.running:
-            engine = self._driver.engine_name(status.engine)
-            return f"{self._state(status)}: task {self._title(task)} runs on {engine}"
-        if task:
-            return f"{self._state(status)}: task {self._title(task)} is next"
-        fetch = f": task {self._pending[0].id} is not fetched yet" if self._pending else ""
-        return self._state(status) + fetch
-
-    def _state(self, status: StreamStatus) -> str:
-        state = {state.value: state.name for state in StreamState}.get(status.state, "?")
-        return f"{self} is {state}, {len(self._pending)} tasks pending"
-
-    def records(self, slot: int, generation: int) -> bool:
-        """Whether a pending task of it records that event."""
-        wanted = EventWord(slot=slot, generation=generation)
-        return any(task.records(wanted) for task in self._pending)
+        return describe(self)
 
     # ------------------------------------------------------------------------------- end of life
 

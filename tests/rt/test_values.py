@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from hw.regs.descriptor import Comparison
+from hw.regs.fault import FaultCause
 from rt.errors import DeviceFault, InvalidHandle, InvalidParameter, WrongContext
+from rt.task import TaskState
 
 
 @pytest.fixture
@@ -105,3 +107,35 @@ def test_foreign_and_freed_buffers_are_refused(device, session, buffer):
     buffer.free()
     with pytest.raises(InvalidHandle, match="was freed"):
         stream.write_value(buffer, 0, 1)
+
+
+@pytest.mark.parametrize("cause", [FaultCause.BUS_SLAVE_ERROR, FaultCause.BUS_DECODE_ERROR])
+def test_a_value_that_cannot_be_read_fails_the_task_that_waits_for_it(session, buffer, cause):
+    stream = session.stream()
+    before = stream.fill(buffer, 0)
+    task = stream.wait_value(buffer, 8, 1)
+    after = stream.fill(buffer, 1)
+    session.device.driver.transport.memory.broken[buffer.address + 8] = cause
+    with pytest.raises(DeviceFault, match=f"{cause.name} on queue") as caught:
+        stream.synchronise()
+    assert caught.value.record.task_id == task.id
+    session.collect()
+    assert [each.state for each in (before, task, after)] == [
+        TaskState.DONE, TaskState.FAILED, TaskState.PENDING
+    ]  # fmt: skip
+    session.recover()
+    assert [each.state for each in (task, after)] == [TaskState.FAILED, TaskState.DROPPED]
+
+
+def test_a_replay_with_a_value_that_cannot_be_read_has_failed(session, buffer):
+    stream = session.stream()
+    with stream.capture() as graph:
+        task = stream.wait_value(buffer, 8, 1)
+    session.device.driver.transport.memory.broken[buffer.address + 8] = FaultCause.BUS_SLAVE_ERROR
+    replay = stream.replay(graph)
+    with pytest.raises(DeviceFault, match=f"Task {task.id} is task {task.id} of graph 1"):
+        replay.wait()
+    session.collect()
+    session.recover()
+    with pytest.raises(DeviceFault, match="BUS_SLAVE_ERROR on queue"):
+        replay.wait()

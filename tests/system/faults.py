@@ -76,7 +76,8 @@ def submit(stream, *, flip=None, sealed=True, **fields):
     """
     stream.prepare()
     task = Task(stream, stream.session.device.task_id())
-    raw = seal(Sqe(**{"completion": 1, "task_id": task.id, **fields})).to_bytes()
+    task.entry = Sqe(**{"completion": 1, "task_id": task.id, **fields})
+    raw = seal(task.entry).to_bytes()
     if flip:
         raw = inverted(raw, *flip)
     index = stream._tail - stream._origin

@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
+from hw.axi import Response
 from hw.regs.descriptor import NotifyOperation, NotifyPayload, Sqe, TaskType, ValuePayload
 from hw.regs.fault import FaultCause
 from hw.regs.registers import StreamStatus, Wait
+from rt.errors import DeviceFault, StreamAborted
+from rt.task import TaskState
 from tests.system.faults import bystander, fails, home, submit, works
 
 NEVER = NotifyPayload(counter=1, amount=1 << 31, operation=NotifyOperation.WAIT).to_int()
@@ -24,14 +27,32 @@ def value_at(address, value=0):
 ])  # fmt: skip
 def test_a_value_outside_the_windows_is_not_touched(device, session, kind, engine, access):
     stream = session.stream()
-    readable = engine != "queue"  # the runtime cannot tell it from an entry that was not read
     with bystander(device) as other:
         foreign = home(other.streams[0])
         fails(
             stream, lambda: submit(stream, type=kind, payload=value_at(foreign)),
             cause=FaultCause.ACCESS_VIOLATION, engine=engine, access=access, address=foreign,
-            readable=readable,
         )  # fmt: skip
+    works(session)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_the_task_whose_value_cannot_be_read_is_known_to_have_failed(session, listed):
+    stream, buffer = session.stream(), session.buffer(np.zeros(8, np.uint64))
+    transport, place = session.device.driver.transport, buffer.address + 8
+    with stream.capture() as graph:
+        stream.fill(buffer, 0)
+        inner = stream.wait_value(buffer, 8, 1)
+    transport.inject("read", place, place + 7, Response.SLVERR)
+    outer = stream.replay(graph) if listed else stream.wait_value(buffer, 8, 1)
+    with pytest.raises(DeviceFault, match="BUS_SLAVE_ERROR on queue") as caught:
+        outer.wait()
+    assert caught.value.record.task_id == (inner.id if listed else outer.id)
+    transport.inject("read", place, place + 7, None)
+    session.recover()
+    with pytest.raises(DeviceFault if listed else StreamAborted):
+        outer.wait()
+    assert outer.over if listed else outer.state is TaskState.FAILED
     works(session)
 
 
