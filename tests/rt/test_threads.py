@@ -191,16 +191,13 @@ def test_a_fault_is_raised_in_each_waiter_of_its_session_and_in_no_other(device)
             call()
         raised.append(caught.value.record.stream)
 
-    def break_it():
-        until(lambda: len(device.monitor._users) == 4)
+    with (
+        threads(healthy.synchronise),
+        threads(lambda: wait(waiting.synchronise), lambda: wait(bad.synchronise)) as waiters,
+    ):
+        until(lambda: device.monitor._users.keys() >= {waiter.ident for waiter in waiters})
         broken.launch(trap)
         wait(broken.synchronise)
-
-    with threads(
-        break_it, healthy.synchronise,
-        lambda: wait(waiting.synchronise), lambda: wait(bad.synchronise),
-    ):  # fmt: skip
-        pass
     assert raised == [broken.number] * 3
     assert task.done
     bad.recover()
