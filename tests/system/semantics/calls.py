@@ -12,16 +12,17 @@ from hw.regs.descriptor import Comparison
 from tests.models.waits import compares
 
 __all__ = [
-    "BUFFERS", "BYTES", "COUNTERS", "EVENTS", "SIZE", "WORDS", "Abort", "Add", "Await", "Barrier",
-    "Batch", "Callback", "Close", "Copy", "Destroy", "Download", "Fill", "Graph", "Mark",
-    "Multiply", "Origin", "Program", "Put", "Query", "Record", "Replay", "SetTo", "Submit",
-    "Synchronise", "SynchroniseEvent", "Take", "Update", "Upload", "Wait", "WaitStream", "Work",
-    "word_span",
+    "BUFFERS", "BYTES", "COUNTERS", "EVENTS", "GRAPHS", "SIZE", "WORDS", "Abort", "Add", "Await",
+    "Barrier", "Batch", "Callback", "Close", "Copy", "Destroy", "Download", "Fill", "Graph",
+    "Mark", "Multiply", "Origin", "Program", "Put", "Query", "Record", "Replay", "SetTo",
+    "Submit", "Synchronise", "SynchroniseEvent", "Take", "Update", "Upload", "Wait",
+    "WaitStream", "Work", "word_span",
 ]  # fmt: skip
 
 BUFFERS, SIZE, WORDS = 3, 96, 3
 BYTES = BUFFERS * SIZE + WORDS * 8
-COUNTERS, EVENTS = 2, 3
+COUNTERS, EVENTS, GRAPHS = 2, 3, 2
+"""Each graph has one more counter of its own."""
 
 
 def word_span(word):

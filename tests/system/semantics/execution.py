@@ -5,6 +5,7 @@ import numpy as np
 from tests.system.semantics.calls import (
     BYTES,
     COUNTERS,
+    GRAPHS,
     Add,
     Await,
     Download,
@@ -50,7 +51,7 @@ class Result:
     def __init__(self):
         self.memory = np.zeros(BYTES, np.uint8)
         self.known = np.ones(BYTES, bool)
-        self.counters = [0] * COUNTERS
+        self.counters = [0] * (COUNTERS + GRAPHS)
         self.downloads = {}
         self.order = []
         self.ended = 0

@@ -11,6 +11,7 @@ from rt.kernel.gemm import GemmShape, gemm_kernel
 from tests.system.semantics.calls import (
     BUFFERS,
     COUNTERS,
+    GRAPHS,
     SIZE,
     WORDS,
     Abort,
@@ -52,7 +53,7 @@ class Player:
         self.buffers = [session.empty(SIZE, np.uint8) for _ in range(BUFFERS)]
         self.buffers.append(session.empty(8 * WORDS, np.uint8))
         self.events = [session.event(timing=timed) for timed in program.timed]
-        self.notifies = [session.notify() for _ in range(COUNTERS)]
+        self.notifies = [session.notify() for _ in range(COUNTERS + GRAPHS)]
         shape = GemmShape(
             m=Multiply.M, n=Multiply.N, k=Multiply.K, pitch_a=Multiply.K, pitch_b=Multiply.N,
             pitch_c=4 * Multiply.N,

@@ -12,6 +12,7 @@ from tests.system.semantics.calls import (
     BUFFERS,
     COUNTERS,
     EVENTS,
+    GRAPHS,
     SIZE,
     WORDS,
     Abort,
@@ -81,7 +82,7 @@ class Writer:
         self.origin = Origin(self.pick(GENERATIONS), self.pick(TASKS), self.pick(INDICES))
         self.count = self.pick((4, 3, 2, 1))
         self.timed = tuple(draw(st.booleans()) for _ in range(EVENTS))
-        self.graphs = tuple(self.graph() for _ in range(self.pick((1, 2, 0)) if graphs else 0))
+        self.graphs = tuple(map(self.graph, range(self.pick((1, GRAPHS, 0)) if graphs else 0)))
         depths = DEPTHS_OF_REPLAYS if self.graphs else DEPTHS
         self.streams = tuple(
             (draw(st.integers(0, 7)), self.pick(depths)) for _ in range(self.count)
@@ -353,21 +354,32 @@ class Writer:
         self.make_room(1 + 2 * graph.streams)
         self.call(Replay((stream, *others), number))
 
-    def graph(self):
+    def graph(self, number):
         """A graph, captured or described; in it, tasks that conflict are ordered."""
         captured = self.pick((False, True))
         streams = min(self.pick((2, 3, 1)), self.count)
         nodes, lanes = [], []
-        for _ in range(self.draw(st.integers(1, 5))):
+
+        def add(work, lane, deps=()):
+            if captured and lane in lanes:
+                deps = {*deps, max(node for node, other in enumerate(lanes) if other == lane)}
+            nodes.append((work, tuple(sorted(deps))))
+            lanes.append(lane)
+
+        count = self.draw(st.integers(1, 5))
+        signalled = self.pick(range(2 * count))  # behind which node, if behind any
+        for place in range(count):
             kinds = ("fill", "copy", "multiply", "callback") if captured else ("multiply",)
             work = self.work(self.pick(kinds))
-            lane = self.pick(range(streams))
             deps = {
                 node for node, (other, _) in enumerate(nodes)
                 if conflict(other, work) or self.pick((False, False, True))
             }  # fmt: skip
-            if captured and lane in lanes:
-                deps.add(max(node for node, other in enumerate(lanes) if other == lane))
-            nodes.append((work, tuple(sorted(deps))))
-            lanes.append(lane)
+            add(work, self.pick(range(streams)), deps)
+            if captured and streams > 1 and place == signalled:
+                counter, amount = COUNTERS + number, self.draw(st.integers(1, 3))
+                signals = zip((Add(counter, amount), Take(counter, amount)),
+                              self.draw(st.permutations(range(streams))), strict=False)  # fmt: skip
+                for signal, lane in self.draw(st.permutations(tuple(signals))):
+                    add(signal, lane)
         return Graph(tuple(nodes), streams, tuple(lanes) if captured else ())

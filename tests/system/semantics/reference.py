@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tests.system.semantics.calls import (
     COUNTERS,
+    GRAPHS,
     Abort,
     Add,
     Await,
@@ -103,7 +104,7 @@ class Reference:
         self.events = {}  # what the latest record of each has captured
         self.replays = {}  # the latest of each graph
         self.known = 0
-        self.sets = [[0] for _ in range(COUNTERS)]
+        self.sets = [[0] for _ in range(COUNTERS + GRAPHS)]
         for call in calls:
             self.call(call)
 
