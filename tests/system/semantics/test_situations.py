@@ -434,7 +434,7 @@ def test_a_timeout_does_not_hide_the_fault_behind_it(session, streams, work, mar
     session.recover()
 
 
-def test_long_jobs_that_progress_are_not_killed(transport, work):
+def test_long_jobs_that_progress_are_not_killed(transport):
     """Longer than the watchdog and patience allow without progress: by themselves, and in sum."""
     device = Device(transport, patience=4000, watchdog=200)
     with device.session() as session:
