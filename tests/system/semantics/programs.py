@@ -66,10 +66,10 @@ STEPS = (
 
 
 @st.composite
-def programs(draw, steps=30, graphs=True):
-    """Programs of one to four streams and up to so many steps, most of them several calls."""
-    writer = Writer(draw, graphs)
-    for _ in range(draw(st.integers(1, steps))):
+def programs(draw):
+    """Programs of one to four streams and up to 30 steps, many of which are several calls."""
+    writer = Writer(draw)
+    for _ in range(draw(st.integers(1, 30))):
         writer.step()
     return writer.program
 
@@ -77,12 +77,12 @@ def programs(draw, steps=30, graphs=True):
 class Writer:
     """Writes a program. `draw` draws from strategies."""
 
-    def __init__(self, draw, graphs):
+    def __init__(self, draw):
         self.draw = draw
         self.origin = Origin(self.pick(GENERATIONS), self.pick(TASKS), self.pick(INDICES))
         self.count = self.pick((4, 3, 2, 1))
         self.timed = tuple(draw(st.booleans()) for _ in range(EVENTS))
-        self.graphs = tuple(map(self.graph, range(self.pick((1, GRAPHS, 0)) if graphs else 0)))
+        self.graphs = tuple(map(self.graph, range(self.pick((1, GRAPHS, 0)))))
         depths = DEPTHS_OF_REPLAYS if self.graphs else DEPTHS
         self.streams = tuple(
             (draw(st.integers(0, 7)), self.pick(depths)) for _ in range(self.count)
@@ -97,9 +97,6 @@ class Writer:
 
     def pick(self, options):
         return self.draw(st.sampled_from(options))
-
-    def stream(self):
-        return self.pick(range(self.count))
 
     def place(self, size, buffers=range(BUFFERS)):
         """Where a piece of a buffer begins."""
@@ -154,7 +151,6 @@ class Writer:
                 if rival.dropped:  # a part of a graph that may go on though another was aborted
                     continue
                 way = self.pick(ways).replace(" ", "_")
-                assert stream != rival.streams[0], (stream, rival, self.calls)
                 getattr(self, f"order_by_{way}")(stream, rival.streams[0])
 
     def order_by_event(self, stream, other):
@@ -227,8 +223,12 @@ class Writer:
     # ------------------------------------------------------------------------------------- steps
 
     def step(self):
-        kind = self.pick(STEPS)
-        getattr(self, "step_" + kind)(self.stream())
+        kind, stream = self.pick(STEPS), self.pick(range(self.count))
+        step = getattr(self, f"step_{kind}", None)
+        if step is None:
+            self.submit(stream, self.work(kind))
+        else:
+            step(stream)
 
     def submit(self, stream, work):
         """A task, behind what it must wait for."""
@@ -247,33 +247,14 @@ class Writer:
                 return Download(self.place(size), size)
             case "callback":
                 return Callback()
+            case "barrier":
+                return Barrier()
         one, two = self.pick([(a, b) for a in range(BUFFERS) for b in range(BUFFERS) if a != b])
         if kind == "copy":
             return Copy(self.place(size, (one,)), self.place(size, (two,)), size)
         others = [buffer for buffer in range(BUFFERS) if buffer != one]
         a, b, c = Multiply.SIZES
         return Multiply(self.place(a, others), self.place(b, others), self.place(c, (one,)))
-
-    def step_fill(self, stream):
-        self.submit(stream, self.work("fill"))
-
-    def step_upload(self, stream):
-        self.submit(stream, self.work("upload"))
-
-    def step_download(self, stream):
-        self.submit(stream, self.work("download"))
-
-    def step_copy(self, stream):
-        self.submit(stream, self.work("copy"))
-
-    def step_multiply(self, stream):
-        self.submit(stream, self.work("multiply"))
-
-    def step_callback(self, stream):
-        self.task(stream, Callback())
-
-    def step_barrier(self, stream):
-        self.task(stream, Barrier())
 
     def step_event(self, stream):
         """A wait or a record that nothing needs."""
