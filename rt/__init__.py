@@ -27,9 +27,10 @@ Graphs
     stream: see `rt.graph`.
 Functions of the host
     `callback` calls them in order with the tasks of its stream, on one thread of the session. The
-    device's time stands still meanwhile. They cannot use the runtime (`ReentryError`). One that
-    raises fails its stream; one that is dropped is never called. `close` and `destroy` call
-    those that are pending.
+    device's time stands still meanwhile, for `Device.host_patience` seconds at most: one that
+    never returns holds up its stream, and what waits for that gives up and names it. They cannot
+    use the runtime (`ReentryError`). One that raises fails its stream; one that is dropped is
+    never called. `close` and `destroy` call those that are pending.
 Faults
     What fails on the device is raised by the next `synchronise` or `query` of the session, before
     any timeout, and stays until `Session.recover`, which drops all that is pending. The stream

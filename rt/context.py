@@ -20,7 +20,7 @@ from hw.regs.registers import (
     StreamState,
 )
 
-from .callback import Functions
+from .callback import Functions, Request
 from .driver import EVERY_CAUSE, Driver
 from .errors import DeviceFault, FaultRecord, NoContext, WaitTimeout
 from .event import Record
@@ -115,13 +115,15 @@ class Context:
         self.collect()
         self.raise_fault()
 
-    def interrupted(self, causes: InterruptStatus) -> None:
-        """The context has interrupted for these causes, which are cleared."""
+    def interrupted(self, causes: InterruptStatus) -> list[Request]:
+        """The context has interrupted for these causes, which are cleared.
+
+        Returns the functions of the host that it asks for, which are not started yet.
+        """
         self.collect()
         if causes.fault:
             self._inspect(None)
-        if causes.callback:
-            self.functions.serve(self.streams)
+        return self.functions.asked(self.streams) if causes.callback else []
 
     def collect(self) -> None:
         """Takes the completion entries that are in host memory.

@@ -10,6 +10,7 @@ from typing import Self
 from hw.config import HOST_BASE, NpuConfig
 from hw.regs.registers import StreamCommand, StreamConfig, StreamState, Watchdog
 
+from .callback import Request
 from .context import release
 from .driver import Driver
 from .errors import NoContext, NoStream, WaitTimeout
@@ -45,7 +46,8 @@ class Device:
     transport: the link.
     patience: cycles that a wait without a timeout of its own lasts when no task ends.
     host_patience: seconds that a wait lasts when nothing can happen on the device unless another
-        thread, which does not wait, orders it.
+        thread, which does not wait, orders it; and for which time stands still on the device
+        while it waits for a function of the host.
     watchdog: cycles for which a busy engine may achieve nothing; 0: no limit.
 
     Attributes
@@ -182,13 +184,32 @@ class Device:
         del self._sessions[session.context]
 
     def service(self) -> None:
-        """Handles the interrupts that are pending, each by its cause."""
+        """Handles the interrupts that are pending, each by its cause.
+
+        Functions of the host run at the end, when no more time passes for what they are told.
+        Waits for them while time stands still; others may use the device.
+        """
+        requests: list[Request] = []
         for context, causes in self.driver.interrupts().items():
             session = self._sessions.get(context)
             if session is None:
                 self.driver.mute(context)
             else:
-                session.interrupted(causes)
+                requests += session.interrupted(causes)
+        for request in requests:
+            request.start()
+        while not all(request.over for request in requests) and (left := self.standstill):
+            self.monitor.sleep(left)
+
+    @property
+    def standstill(self) -> float:
+        """Seconds for which no time passes, at most, as functions of the host run."""
+        return max((session.functions.left for session in self._sessions.values()), default=0.0)
+
+    def late_functions(self) -> str:
+        """The functions of the host that time did not wait for any longer."""
+        late = (session.functions.late() for session in self._sessions.values())
+        return " and ".join(filter(None, late))
 
     @entered
     def close(self) -> None:

@@ -42,7 +42,9 @@ class Gate:
 
     def wait(self, seconds: float | None = None) -> bool:
         """Waits until it is open, or for so long; whether it was open."""
-        return self._lock.acquire(timeout=-1 if seconds is None else seconds)
+        return self._lock.acquire(
+            timeout=-1 if seconds is None else min(seconds, threading.TIMEOUT_MAX)
+        )
 
 
 class Monitor:
@@ -51,15 +53,9 @@ class Monitor:
     Calls of the runtime hold it, but not while they wait: `relinquish` lets those in who stand
     in line, and `sleep` gives it up until another thread has used the device. Both give it up
     completely, however often it was entered, and come back with it, exceptions included.
-
-    Attributes
-    ----------
-    functions: functions of the host that the device waits for and that run at this moment.
-        Changed by who holds the monitor; nobody lets time pass until there is none.
     """
 
     def __init__(self) -> None:
-        self.functions = 0
         self._mutex = threading.Lock()  # of all that follows, and held for moments only
         self._owner: int | None = None
         self._depth = 0

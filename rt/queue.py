@@ -258,6 +258,7 @@ class Queue:
     def cease(self) -> None:
         """Orders the hardware stream to stop."""
         self._forget_unsent()
+        self.session.functions.withdraw(self)
         self._driver.write(StreamCommand(abort=1), index=self.number)
 
     def halt(self) -> None:

@@ -179,8 +179,9 @@ class Signals(ABC):
         """Calls a function of the host with these arguments, and goes on when it has returned.
 
         It runs on a thread of the session that does nothing else, one function at a time; no time
-        passes on the device meanwhile. It cannot use the runtime: `ReentryError`. If it raises,
-        the stream fails, and what it raised is the cause of the `DeviceFault`.
+        passes on the device meanwhile, for `Device.host_patience` seconds at most. It cannot use
+        the runtime: `ReentryError`. If it raises, the stream fails, and what it raised is the
+        cause of the `DeviceFault`.
         """
         if not callable(function):
             raise InvalidParameter(
@@ -188,7 +189,7 @@ class Signals(ABC):
             )
         stream, number = self.prepare(), self.session.device.task_id()
         name = getattr(function, "__qualname__", repr(function))
-        known = self.session.functions.function(number, partial(function, *args))
+        known = self.session.functions.function(number, name, partial(function, *args))
         task = Task(stream, number, uses=[known], waits_for=f"the host's function {name}")
         return self.submit(task, Sqe(type=TaskType.HOST_CALLBACK))
 

@@ -94,7 +94,9 @@ class Quiet:
             return False
         if status.state != StreamState.ACTIVE or status.running:
             return True
-        waits = status.waiting or status.wait not in (Wait.NONE, Wait.CALLBACK)
+        if status.wait == Wait.CALLBACK:
+            return stream not in stream.session.functions.requests
+        waits = status.waiting or status.wait != Wait.NONE
         return not waits and head != self._driver.read(Tail, stream.number).tail
 
     def end(self) -> None:
@@ -132,8 +134,8 @@ class Waiting:
         ended = self._context.ended()
         still: int | None = None  # tasks that had ended when no engine had one
         while not self._look():
-            if self._monitor.functions and not self._despite_fault:
-                self._monitor.sleep(None)
+            if not self._despite_fault and (left := self._device.standstill):
+                self._monitor.sleep(left)
                 continue
             now = self._transport.now()
             if now - self._start >= self._limit:
@@ -216,13 +218,16 @@ class Waiting:
     # --------------------------------------------------------------------------------------- ends
 
     def _expire(self, now: int) -> None:
-        waited = f"waited {now - self._start} cycles (limit {self._limit}) for"
+        waited = f"waited {now - self._start} cycles (limit {self._limit}) for {self._wanted()}"
         reason = None if self._despite_fault else Diagnosis(self._context).explain(self._streams)
         if reason is None:
-            text = f"{waited} {self._describe()}; allow more with timeout="
-            raise WaitTimeout(text, self._code)
-        text = f"{waited} {self._describe()}; it never ends: {reason}; {REMEDY}"
-        raise DeadlockError(text, self._code)
+            raise WaitTimeout(f"{waited}; allow more with timeout=", self._code)
+        raise DeadlockError(f"{waited}; it never ends: {reason}; {REMEDY}", self._code)
+
+    def _wanted(self) -> str:
+        """What it waits for, in words, and which functions of the host do not return."""
+        late = self._device.late_functions()
+        return f"{self._describe()}; {late}" if late else self._describe()
 
     def _give_up(self, why: str) -> None:
         """Ends the wait, and those of the other threads that sleep.
@@ -234,7 +239,7 @@ class Waiting:
             self._hurries = True
             return
         reason = diagnosis.explain(self._streams)
-        waited = f"waited {self._transport.now() - self._first} cycles for {self._describe()}"
+        waited = f"waited {self._transport.now() - self._first} cycles for {self._wanted()}"
         self._monitor.wake(Woken.STUCK)
         text = f"{why}: {waited}; {f'{reason}; ' if reason else ''}{REMEDY}"
         raise (DeadlockError if reason else WaitTimeout)(text, self._code)

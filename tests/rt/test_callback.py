@@ -1,15 +1,25 @@
 """Functions of the host that streams call."""
 
+import itertools
 import threading
+import time
 
 import numpy as np
 import pytest
 
 from hw.regs.descriptor import Sqe, TaskType
 from rt import FailureMode
-from rt.errors import DeviceFault, InvalidHandle, InvalidParameter, ReentryError, StreamAborted
+from rt.errors import (
+    DeviceFault,
+    InvalidHandle,
+    InvalidParameter,
+    ReentryError,
+    StreamAborted,
+    WaitTimeout,
+)
 from rt.task import Task
 from tests.rt.machine import SPIN, binary
+from tests.rt.threads import LONG, threads
 
 BYTES = np.arange(64, dtype=np.uint8)
 
@@ -284,3 +294,146 @@ def test_a_timeout_counts_no_time_of_functions(session):
     stream = session.stream()
     stream.callback(threading.Event().wait, 0.02)
     stream.synchronise(timeout=2000)
+
+
+# ------------------------------------------------------------------ functions that do not return
+
+
+@pytest.fixture
+def stuck(device):
+    """A function that returns when the test is over, and seconds for which time waits for it."""
+    device.host_patience, end = 0.1, threading.Event()
+
+    def stuck():
+        end.wait(LONG)
+
+    yield stuck
+    end.set()
+
+
+BLAME = (
+    r"task {} waits for the host's function .*stuck; "
+    r"the host's function .*stuck, called by task {} of stream 0, has not returned for 0\.\d s"
+)
+
+
+@pytest.mark.parametrize("timeout", [None, 5000])
+@pytest.mark.parametrize("use", ["stream", "task", "event", "session", "others"])
+def test_a_wait_for_a_function_that_never_returns_ends_and_names_it(
+    session, stuck, use, timeout
+):
+    stream, other, event = session.stream(), session.stream(), session.event()
+    number = stream.callback(stuck).id
+    stream.record(event)
+    task = stream.fill(session.empty(8, np.uint8), 1)
+    other.wait(event)
+    wait = dict(
+        stream=stream.synchronise, task=task.wait, event=event.synchronise,
+        session=session.synchronise, others=other.synchronise,
+    )[use]  # fmt: skip
+    blame = BLAME.format(number, number)
+    if use == "others":
+        blame = "which stream 0 records .*" + blame[blame.index("; the host's") :]
+    with pytest.raises(WaitTimeout, match=blame) as caught:
+        wait(timeout)
+    assert caught.value.code == (507047 if use == "event" else 507046)
+    session.close(drain=False)
+
+
+def test_a_query_of_a_stream_whose_function_never_returns_is_not_done(session, stuck):
+    stream = session.stream()
+    stream.callback(stuck)
+    assert not any(stream.query() for _ in range(5))
+    session.close(drain=False)
+
+
+def test_a_function_that_never_returns_holds_up_no_other_session_for_ever(device, session, stuck):
+    stream, other = session.stream(), device.session()
+    stream.callback(stuck)
+    assert not stream.query()
+    buffer = other.buffer(BYTES)
+    assert (other.stream().download(buffer).result() == BYTES).all()
+    with pytest.raises(WaitTimeout, match="stuck"):
+        session.close()
+    assert session.closed
+
+
+def test_the_device_is_usable_after_the_abort_of_a_function_that_never_returns(
+    device, session, stuck, calls
+):
+    stream = session.stream()
+    task = stream.callback(stuck)
+    with pytest.raises(WaitTimeout):
+        stream.synchronise(1000)
+    stream.abort()
+    with pytest.raises(StreamAborted):
+        task.wait()
+    assert (stream.download(session.buffer(BYTES)).result() == BYTES).all()
+    stream.callback(calls.append, 1)  # behind it: a session's functions run one at a time
+    with pytest.raises(WaitTimeout, match=f"stuck, called by task {task.id} of stream 0, has not"):
+        stream.synchronise(1000)
+    assert calls == []
+    with device.session() as other:
+        other.stream().callback(calls.append, 2)
+    assert calls == [2]
+    session.close(drain=False)
+
+
+def test_functions_are_waited_for_as_long_as_each_returns_in_time(
+    device, session, monkeypatch, calls
+):
+    clock = itertools.count(1000, 6)  # each function takes at least 6 s
+    monkeypatch.setattr("rt.callback.time.monotonic", lambda: now[0])
+    now = [next(clock)]
+
+    def function():
+        now[0] = next(clock)
+        calls.append(device.standstill)
+
+    for stream in (session.stream() for _ in range(4)):
+        stream.callback(function)
+    session.synchronise(timeout=3000)
+    assert calls == [device.host_patience - 6] * 4
+
+
+def test_time_waits_for_functions_of_two_sessions_that_are_asked_for_at_once(device, calls):
+    transport = device.driver.transport
+    sessions = [device.session(), device.session()]
+    barrier = threading.Barrier(2)
+
+    def function():
+        calls.append(transport.now())
+        barrier.wait(LONG)  # each on the thread of its session
+
+    for stream in (session.stream() for session in sessions):
+        stream.callback(function)
+    sessions[0].synchronise()
+    assert len(set(calls)) == 1
+
+
+def test_a_function_whose_call_was_aborted_does_not_return_for_the_next(session, calls):
+    stream, running, enough = session.stream(), threading.Event(), threading.Event()
+
+    def function():
+        calls.append("begins")
+        running.set()
+        enough.wait(LONG)
+        calls.append("ends")
+
+    with stream.capture() as graph:
+        stream.callback(function)
+    stream.replay(graph)
+    with threads(lambda: aborted(stream)):
+        assert running.wait(LONG)
+        stream.abort()
+    again = stream.replay(graph)
+    with threads(again.wait):
+        time.sleep(0.05)
+        assert not again.done
+        enough.set()
+    assert calls == ["begins", "ends"] * 2
+
+
+def aborted(stream):
+    with pytest.raises(StreamAborted):
+        stream.synchronise()
