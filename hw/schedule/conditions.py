@@ -43,7 +43,8 @@ class Conditions(wiring.Component):
     notify: `NotifySignature`. The amount is taken only if the head does not leave as failed.
     poll: `PollSignature`.
     barrier: the head waits for the barrier. passed: it is met.
-    callback: the head waits for the host. called: pulse in the first such cycle.
+    callback: the head waits for the host, and has not failed. called: pulse in the first such
+        cycle.
     answered, answer: the host's return; ignored unless `callback`, and for another task.
     met: events and condition are met, the head may run.
     failed: the head is to be refused, with `cause` and `address`.
@@ -78,7 +79,7 @@ class Conditions(wiring.Component):
         looks = Signal()
         passes, refused, late = Signal(), Signal(), Signal()
         wait = Signal(Wait)
-        returned, wrong = self._host(m, looks & (type == TaskType.HOST_CALLBACK))
+        returned, wrong = self._host(m, looks & (type == TaskType.HOST_CALLBACK), late)
         m.d.comb += [
             looks.eq(self.valid & self.ready & self.idle),
             self.notify.counter.eq(notify.counter),
@@ -142,11 +143,11 @@ class Conditions(wiring.Component):
             m.d.comb += self.kind.eq(wait)
         return m
 
-    def _host(self, m, awaits):
+    def _host(self, m, awaits, late):
         """Calls the host; returns whether it has come back, and whether its function failed."""
         asked, returned, failed = Signal(), Signal(), Signal()
         m.d.comb += [
-            self.callback.eq(awaits & ~returned),
+            self.callback.eq(awaits & ~returned & ~late),
             self.called.eq(self.callback & ~asked),
         ]
         with m.If(~awaits | self.taken):

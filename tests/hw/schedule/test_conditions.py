@@ -330,6 +330,39 @@ def test_a_head_that_is_late_by_a_cycle_takes_nothing_from_its_counter(harness):
     harness.run(behaviour)
 
 
+@pytest.mark.parametrize("waits", [0, 1024])
+def test_the_host_is_not_asked_for_what_is_refused_already(harness, waits):
+    """Although the head, which has no credit, stays: a function whose task has failed is no more
+    to be called, and one that has not been asked for by then never is."""
+
+    async def behaviour(machine):
+        dep = (3, 1)
+        head = callback(5, timeout=1, deps=(dep,) if waits else ())
+        await machine.start(0)
+        await waiting(machine, 1, head)
+        machine.set(machine.scheduler.credits[0].left, 0)
+        stream = machine.scheduler.streams[1]
+        await machine.steps(1021)
+        assert machine.ctx.get(stream.callback) == (not waits)
+        machine.set(machine.scheduler.credits[0].left, 1)
+        machine.queues[0] = [Entry(RECORD, record=dep)]
+        await machine.step()
+        machine.set(machine.scheduler.credits[0].left, 0)
+        await machine.steps(1)
+        for _ in range(5):
+            assert machine.status(1, "wait_kind") == Wait.NONE
+            assert not machine.ctx.get(stream.callback)
+            machine.answer(1, 5)
+            await machine.step()
+        assert len(machine.called) == (not waits)
+        machine.set(machine.scheduler.credits[0].left, 1)
+        await machine.until(lambda: machine.faults)
+        ((*_, fault),) = machine.faults
+        assert fault.report.cause == FaultCause.TASK_TIMEOUT
+
+    harness.run(behaviour)
+
+
 @pytest.mark.parametrize("kind", HEADS)
 @pytest.mark.parametrize("stop", ["abort", "fault"])
 def test_a_stream_that_waits_can_be_aborted_and_stopped(harness, kind, stop):
