@@ -154,11 +154,17 @@ class _Bench:
         self._tell(f"{self._preset}: {text}")
 
     def run(self) -> Preset:
-        with ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
             self._workload = folder / "workload.pickle"
             self._workload.write_bytes(pickle.dumps(self._result.workload))
-            children = {}
+            self._speeds(folder)
+            self._recordings()
+        return self._result
+
+    def _speeds(self, folder: Path) -> None:
+        children = {}
+        with ExitStack() as stack:
             for name, measured in self._result.engines.items():
                 self._say(f"building {measured.title}")
                 try:
@@ -173,8 +179,6 @@ class _Bench:
             self._rounds(children)
             for name, child in children.items():
                 self._result.engines[name].memory = child.ask("usage")["memory"]
-        self._recordings()
-        return self._result
 
     def _build(self, measured: Measured, cache: Path) -> None:
         """What it takes from nothing, and with a cache that has all."""
