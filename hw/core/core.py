@@ -4,14 +4,13 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from ..config import ADDRESS_BITS
 from ..interface import ArgumentPort, EngineSignature, ReadPort, Report, Task, WritePort
 from ..layout import struct
 from ..regs.core import CoreState
 from ..regs.descriptor import KernelPayload
 from ..regs.fault import FaultCause
-from ..regs.instruction import KernelHeader
 from .compute import ComputeUnit
+from .diagnosis import detect_deadlock, find_fault
 from .fetch import Hint, KernelFetch
 from .load import LoadUnit
 from .memory import LocalMemory
@@ -168,8 +167,8 @@ class MatrixCore(wiring.Component):
 
         found = Signal(Report)
         report = Signal(Report)
-        stuck = self._detect_deadlock(m, sequencer, units, running)
-        m.d.comb += found.eq(self._find_fault(m, fetch, sequencer, tokens, units, stuck, kernel))
+        stuck = detect_deadlock(m, sequencer, units, running, self.patience)
+        m.d.comb += found.eq(find_fault(m, fetch, sequencer, tokens, units, stuck, kernel))
         state = data.View(struct(CoreState), found.state)
         for n, (name, unit) in enumerate(zip(UNITS, units, strict=True)):
             m.d.comb += [
@@ -304,60 +303,3 @@ class MatrixCore(wiring.Component):
         for name, counter in counters.items():
             m.submodules[name] = counter
         return counters
-
-    def _detect_deadlock(self, m, sequencer, units, running):
-        """The kernel waits for units, and each of them has nothing to do or waits for a token."""
-        resting = Cat(
-            unit.waiting | ~(unit.busy | sequencer.queued[n]) for n, unit in enumerate(units)
-        ).all()
-        quiet = Signal()
-        still = Signal(range(self.patience + 1))
-        stuck = Signal()
-        m.d.comb += [
-            quiet.eq(
-                running & sequencer.blocked & resting
-                & ~Cat(unit.progress for unit in units).any()
-                & self.load.idle & self.store.idle
-                & ~self.load.requests.valid & ~self.store.requests.valid
-            ),
-            stuck.eq(still == self.patience),
-        ]  # fmt: skip
-        m.d.sync += still.eq(Mux(quiet & ~stuck, still + 1, 0))
-        return stuck
-
-    def _find_fault(self, m, fetch, sequencer, tokens, units, stuck, kernel):
-        """What is found in this cycle; if nothing, which instruction is in work, and no cause."""
-        found = Signal(Report)
-        start_pc = Signal(ADDRESS_BITS)
-        index = Signal(13)
-        m.d.comb += [
-            start_pc.eq(kernel.kernel_address + KernelHeader.BYTES),
-            found.start_pc.eq(start_pc),
-            found.pc.eq(start_pc + (index << 4)),
-        ]
-        with m.If(sequencer.running):
-            m.d.comb += [index.eq(sequencer.place), found.instruction.eq(sequencer.word)]
-        with m.If(fetch.fault.valid):
-            m.d.comb += [
-                found.cause.eq(fetch.fault.cause),
-                found.address.eq(fetch.fault.address),
-                found.execute.eq(1),
-            ]
-        with m.Elif(sequencer.fault.valid):
-            m.d.comb += [
-                found.cause.eq(FaultCause.ILLEGAL_INSTRUCTION),
-                index.eq(sequencer.fault.index),
-                found.instruction.eq(sequencer.fault.word),
-            ]
-        with m.Elif(stuck | Cat(counter.overflow for counter in tokens.values()).any()):
-            m.d.comb += found.cause.eq(FaultCause.ILLEGAL_INSTRUCTION)
-        for unit in units:
-            with m.Elif(unit.fault.valid):
-                m.d.comb += [
-                    found.cause.eq(unit.fault.cause),
-                    found.address.eq(unit.fault.address),
-                    found.write.eq(unit.fault.write),
-                    index.eq(unit.fault.index),
-                    found.instruction.eq(unit.fault.word),
-                ]
-        return found

@@ -4,11 +4,26 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import ADDRESS_BITS
+from ..regs.instruction import Channel, Load, Matmul, Opcode, Store
 
-__all__ = ["LOCAL_BITS", "LocalRead", "LocalWrite", "Operation", "TokenPort", "UnitSignature"]
+__all__ = [
+    "LOCAL_BITS", "OPERANDS", "LocalRead", "LocalWrite", "Operation", "TokenPort", "UnitSignature",
+]  # fmt: skip
 
 LOCAL_BITS = 24
 """Bits of a computed scratchpad word or accumulator row address, before its range is checked."""
+OPERANDS = {
+    Opcode.LOAD: (Load.memory, Load.local),
+    Opcode.MATMUL: (Matmul.activations, Matmul.weights, Matmul.accumulators),
+    Opcode.CHANNEL: (Channel.local,),
+    Opcode.STORE: (Store.memory, Store.accumulators),
+}
+"""Address registers that an instruction names, in the order in which they are read."""
+FIRST_OPERAND = 16
+assert all(
+    field.offset == FIRST_OPERAND + 4 * place
+    for fields in OPERANDS.values() for place, field in enumerate(fields)
+)  # fmt: skip
 
 
 class Operation(data.Struct):

@@ -10,39 +10,24 @@ from ..layout import struct
 from ..regs.instruction import (
     LOOP_DEPTH,
     Address,
-    Channel,
     Condition,
     Grant,
-    Load,
     Loop,
-    Matmul,
     Opcode,
     Rotate,
     Skip,
     Source,
-    Store,
     Stride,
 )
 from .address import AddressFile, AddressKind
 from .legal import is_legal
-from .operation import LOCAL_BITS, Operation
+from .operation import LOCAL_BITS, OPERANDS, Operation
 
 __all__ = ["Sequencer"]
 
 QUEUE_DEPTH = 4
 UNITS = {"load": (Opcode.LOAD,), "compute": (Opcode.MATMUL,),
          "store": (Opcode.CHANNEL, Opcode.STORE)}  # fmt: skip
-OPERANDS = {
-    Opcode.LOAD: (Load.memory, Load.local),
-    Opcode.MATMUL: (Matmul.activations, Matmul.weights, Matmul.accumulators),
-    Opcode.CHANNEL: (Channel.local,),
-    Opcode.STORE: (Store.memory, Store.accumulators),
-}
-FIRST_OPERAND = 16
-assert all(
-    field.offset == FIRST_OPERAND + 4 * place
-    for fields in OPERANDS.values() for place, field in enumerate(fields)
-)  # fmt: skip
 assert (Address.register.offset, Address.offset.offset) == (
     Stride.register.offset, Stride.stride.offset,
 )  # fmt: skip
