@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hw.regs.fault import FaultCause
+from hw.regs.stream import StreamState, Wait
 
 from .wave import WaveError, Waveform, viewer_setup
 
@@ -35,6 +36,14 @@ PORTS = {
     },
 }  # fmt: skip
 """Fields of the channels of the NPU's ports that a viewer shows."""
+WAITS = {
+    Wait.EVENT.value: ("·", "an event"),
+    Wait.NOTIFY.value: ("n", "a notify"),
+    Wait.VALUE.value: ("v", "a value"),
+    Wait.CALLBACK.value: ("h", "the host"),
+    Wait.BARRIER.value: ("b", "a barrier"),
+}
+"""Mark and name of each thing that a stream waits for."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,9 @@ class Run:
     """First cycle in which the engine no longer has it, or the one after the recording."""
     event: Record | None = None
     """The record that ended its wait; None when it waited for none."""
+    waited: tuple[int, int, int] | None = None
+    """(start, stop, `Wait`): what it waited for beside events, as the next of a stream that ran
+    nothing."""
 
 
 class Timeline:
@@ -107,6 +119,21 @@ class Timeline:
             stream: self.wave.intervals(f"{TRACE}stream{stream}_waiting", None)
             for stream in self.streams
         }
+        self._conditions = {
+            stream: [
+                (start, stop, kind)
+                for kind in WAITS
+                for start, stop in self.wave.intervals(f"{TRACE}stream{stream}_wait", kind)
+            ]
+            for stream in self.streams
+        }
+        self._active = {
+            stream: self.wave.intervals(f"{TRACE}stream{stream}_state", StreamState.ACTIVE.value)
+            for stream in self.streams
+        }
+        self.lists = {
+            stream: self.wave.intervals(f"{TRACE}stream{stream}_called") for stream in self.streams
+        }
         self.runs = list(self._released_runs())
         self._by_id = {run.task_id: run for run in self.runs}
 
@@ -119,6 +146,10 @@ class Timeline:
     def waits(self, stream: int) -> list[tuple[int, int]]:
         """(start, stop): the stream's next task waits for an event from start to before stop."""
         return self._waits[stream]
+
+    def conditions(self, stream: int) -> list[tuple[int, int, int]]:
+        """(start, stop, `Wait`): the stream's next task waits for that, whatever it is."""
+        return self._conditions[stream]
 
     def event_latency(self, task_id: int) -> int:
         """Cycles from the record that released a waiting task to the task's start."""
@@ -135,6 +166,7 @@ class Timeline:
         runs = [run for engine in self.engines for run in self._runs(engine)]
         by_cycle = {record.cycle: record for record in self.records}
         before: dict[int, int] = {}
+        idle: dict[int, int] = {}
         for run in sorted(runs, key=lambda run: run.dispatched):
             stops = [stop for _, stop in self._waits.get(run.stream, ())]
             last = bisect_right(stops, run.dispatched) - 1
@@ -142,7 +174,23 @@ class Timeline:
             if last >= 0 and stops[last] > before.get(run.stream, -1):
                 event = by_cycle.get(stops[last] - 1)
             before[run.stream] = run.dispatched
-            yield replace(run, event=event)
+            since = idle.get(run.stream, self.wave.first)
+            idle[run.stream] = run.released
+            yield replace(run, event=event, waited=self._waited(run, since))
+
+    def _waited(self, run: Run, since: int) -> tuple[int, int, int] | None:
+        """What a run waited for last beside events, after its stream had nothing to run.
+
+        Not so a task of which an abort has made an end.
+        """
+        active = self._active.get(run.stream, ())
+        since = max([since, *(start for start, stop in active if start <= run.dispatched < stop)])
+        spans = [
+            (max(start, since), stop, kind)
+            for start, stop, kind in self._conditions.get(run.stream, ())
+            if kind != Wait.EVENT.value and since < stop <= run.dispatched
+        ]
+        return max(spans, default=None)
 
     def _runs(self, engine: str) -> Iterator[Run]:
         prefix = f"{TRACE}{engine}_"
@@ -210,10 +258,13 @@ def print_timeline(timeline: Timeline, console: Console) -> None:
         if engine != "control":
             runs = [run for run in timeline.runs if run.engine == engine]
             show(engine, chart.row((*_active(run), str(run.stream % 10)) for run in runs), "green")
+    seen: set[int] = set()
     for stream in timeline.streams:
-        waits = [(start, stop, "·") for start, stop in timeline.waits(stream)]
+        conditions = timeline.conditions(stream)
         runs = [run for run in timeline.runs if run.stream == stream]
-        if waits or runs:
+        if conditions or runs:
+            seen |= {kind for _, _, kind in conditions}
+            waits = [(start, stop, WAITS[kind][0]) for start, stop, kind in conditions]
             row = chart.row(waits + [(run.dispatched, run.released, "█") for run in runs])
             show(f"stream {stream}", row, "cyan")
     marks = [(record.cycle, record.cycle + 1, "▲") for record in timeline.records]
@@ -221,8 +272,10 @@ def print_timeline(timeline: Timeline, console: Console) -> None:
     show("interrupt", chart.row((*span, "▔") for span in timeline.interrupts), "magenta")
     if timeline.faults:
         show("faults", chart.row((cycle, cycle + 1, "✗") for cycle, _ in timeline.faults), "red")
+    marks_of_waits = ", ".join("{} for {}".format(*WAITS[kind]) for kind in sorted(seen))
+    waits_for = f", waits: {marks_of_waits}" if seen else ""
     console.print(
-        "engines: the stream they work for; streams: █ runs, · waits for an event\n",
+        f"engines: the stream they work for\nstreams: █ runs{waits_for}\n",
         style="dim", markup=False, soft_wrap=True,
     )  # fmt: skip
     console.print(_tasks_table(timeline))
@@ -246,6 +299,10 @@ def _tasks_table(timeline: Timeline) -> Table:
     for name in ("task", "stream", "engine", "start", "end", "cycles", "what"):
         table.add_column(name, justify="left" if name in ("engine", "what") else "right")
     by_cycle = {record.cycle: record for record in timeline.records}
+    called = {
+        stream: {stop: start for start, stop in lists if stop <= timeline.wave.last}
+        for stream, lists in timeline.lists.items()
+    }
     rows: list[tuple[int, tuple[str, str, str, str, str, str, str]]] = []
     for run in timeline.runs:
         start = "–" if run.start is None else str(run.start)
@@ -258,6 +315,11 @@ def _tasks_table(timeline: Timeline) -> Table:
             notes.append(f"starts {run.start - run.event.cycle} cycles after {run.event}")
         if run.engine == "control" and run.end in by_cycle:
             notes.append(f"records {by_cycle.pop(run.end)}")
+        if run.waited is not None:
+            since, until, kind = run.waited
+            notes.append(f"waited {_cycles(until - since)} for {WAITS[kind][1]}")
+        if run.start in called.get(run.stream, {}):
+            notes.append(f"ends the list begun in {called[run.stream][run.start]}")
         where = (str(run.task_id), str(run.stream), run.engine)
         rows.append((_active(run)[0], (*where, start, end, length, ", ".join(notes))))
     rows += [
@@ -285,7 +347,8 @@ def write_viewer_setup(timeline: Timeline, file: TextIO) -> None:
     }
     for stream in timeline.streams:
         trace[f"stream {stream}"] = [
-            f"{TRACE}stream{stream}_{name}" for name in ("state", "running", "waiting")
+            f"{TRACE}stream{stream}_{name}"
+            for name in ("state", "running", "waiting", "wait", "called")
         ]
     for engine in timeline.engines:
         trace[engine] = [

@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from hw.regs.fault import FaultCause
+from hw.regs.stream import Wait
 from rt import Device
-from rt.errors import DeviceFault
+from rt.errors import DeviceFault, StreamAborted
 from rt.ops import gemm
 from sim.timeline import Timeline, print_timeline, write_viewer_setup
 from sim.wave import WaveError
@@ -117,6 +118,58 @@ def test_a_stream_waits_until_the_cycle_after_the_record(whole):
     said, timeline = whole
     assert [stop for _, stop in timeline.waits(said.kernels)] == [said.ready + 1]
     assert [stop for _, stop in timeline.waits(said.copies)] == [said.done + 1]
+
+
+def test_what_streams_wait_for_and_lists_are_shown(machine, tmp_path):
+    machine.reset()
+    machine.capture(tmp_path / "run.vcd")
+    with Device(machine, patience=20_000).session() as session:
+        first, second = session.stream(), session.stream()
+        words, notify, fork = session.buffer(np.zeros(8)), session.notify(), session.event()
+        waits = [second.wait_notify(notify)]
+        first.fill(words, 0)
+        first.notify(notify)
+        waits.append(second.wait_value(words, 0, 2))
+        first.synchronise()
+        time = machine.now()
+        first.write_value(words, 0, 2)
+        session.synchronise()
+        waits.append(first.callback(lambda: None))
+        session.synchronise()
+        with first.capture() as graph:
+            first.fill(words, 0)
+            first.record(fork)
+        replay = first.replay(graph)
+        waits.append(second.barrier())
+        session.synchronise()
+        first.wait_notify(notify)
+        first.flush()
+        machine.run_until(interrupt=False, cycle=machine.now() + 1000)
+        first.abort()
+        with pytest.raises(StreamAborted):
+            first.synchronise()
+        after = first.callback(lambda: None)
+        session.synchronise()
+    assert replay.done
+    machine.end_capture()
+    timeline = Timeline(tmp_path / "run.vcd")
+    kinds = [timeline.run(task.id).waited[2] for task in (*waits, after)]
+    assert kinds == [Wait.NOTIFY, Wait.VALUE, Wait.CALLBACK, Wait.BARRIER, Wait.CALLBACK]
+    _, stop, _ = timeline.run(waits[1].id).waited
+    assert time < stop <= timeline.run(waits[1].id).start
+    ((begun, ended),) = timeline.lists[first.number]
+    lines = shown(timeline, 200)
+    assert lines[lines.index("") - 1] == (
+        "streams: █ runs, waits: n for a notify, v for a value, h for the host, b for a barrier"
+    )
+    (row,) = (line for line in lines if line.startswith(f"stream {second.number} "))
+    assert {"n", "v", "b"} < set(row.removeprefix("stream"))
+    (line,) = (line for line in lines if line.endswith(f"ends the list begun in {begun}"))
+    assert int(line.split()[3]) == ended
+    kinds = [re.search(r"waited \d+ cycles? for (.*)", line) for line in lines]
+    assert [match[1] for match in kinds if match] == [
+        "a notify", "a value", "the host", "a barrier", "the host"
+    ]  # fmt: skip
 
 
 def test_every_task_and_record_is_printed_once(whole):
