@@ -100,7 +100,9 @@ def test_cleared_memory_is_neither_a_task_nor_an_instruction():
     assert 0 not in set(Opcode)
 
 
-@pytest.mark.parametrize("payload", [KernelPayload, CopyPayload, ValuePayload, NotifyPayload, CallPayload])
+@pytest.mark.parametrize(
+    "payload", [KernelPayload, CopyPayload, ValuePayload, NotifyPayload, CallPayload]
+)
 def test_payloads_fill_the_entry(payload):
     assert payload.WIDTH == Sqe.payload.width
 
