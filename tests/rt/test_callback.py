@@ -313,7 +313,7 @@ def stuck(device):
 
 BLAME = (
     r"task {} waits for the host's function .*stuck; "
-    r"the host's function .*stuck, called by task {} of stream 0, has not returned for 0\.\d s"
+    r"the host's function .*stuck, called by task {} of stream 0, has not returned for "
 )
 
 
@@ -373,6 +373,8 @@ def test_the_device_is_usable_after_the_abort_of_a_function_that_never_returns(
     with pytest.raises(WaitTimeout, match=f"stuck, called by task {task.id} of stream 0, has not"):
         stream.synchronise(1000)
     assert calls == []
+    stream.abort()
+    device.host_patience = LONG
     with device.session() as other:
         other.stream().callback(calls.append, 2)
     assert calls == [2]
