@@ -37,7 +37,8 @@ def _describe(stream: Queue, *, waits: bool) -> str:
     elif stream.pending:
         doing = f": task {stream.pending[0].id} is not fetched yet"
     state = {state.value: state.name for state in StreamState}.get(status.state, "?")
-    return f"{stream} is {state}, {len(stream.pending)} tasks pending{doing}"
+    count = len(stream.pending)
+    return f"{stream} is {state}, {count} task{'' if count == 1 else 's'} pending{doing}"
 
 
 def _event(stream: Queue, wait: StreamWait) -> str:

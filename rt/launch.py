@@ -30,6 +30,10 @@ class Launch:
 
     def check(self, session: Session) -> None:
         """Raises unless that session can launch it."""
+        if not isinstance(self.kernel, Kernel):
+            raise InvalidParameter(
+                f"a kernel is needed, not {type(self.kernel).__name__}; load one with session.load"
+            )
         self.kernel.check(session)
         for name, given, limit in (
             ("inputs", self.inputs, Arguments.inputs.count),

@@ -333,11 +333,19 @@ class Session(Context):
     def check_event(self, event: Event) -> None:
         """Raises unless its streams may record and wait for the event."""
         self.check()
+        if not isinstance(event, Event):
+            raise InvalidParameter(
+                f"an event is needed, not {type(event).__name__}; make one with session.event"
+            )
         if event.session is not self:
             raise WrongContext("the event belongs to another session; make one with session.event")
 
     def check_notify(self, notify: Notify) -> None:
         """Raises unless its streams may use the notify."""
+        if not isinstance(notify, Notify):
+            raise InvalidParameter(
+                f"a notify is needed, not {type(notify).__name__}; make one with session.notify"
+            )
         if notify.session is not self:
             raise WrongContext(f"{notify} belongs to another session; use one of this")
         notify.check()

@@ -241,6 +241,11 @@ class Stream(Queue, Copies, Signals):
         stream, the others on `others`, behind what these were given; without them on those that
         the graph was captured from.
         """
+        if not isinstance(graph, Graph):
+            raise InvalidParameter(
+                f"a graph is needed, not {type(graph).__name__}; make one with session.graph or "
+                "Stream.capture"
+            )
         return graph.replay(self, *others)
 
     # ------------------------------------------------------------------------------ completion

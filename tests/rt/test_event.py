@@ -260,7 +260,7 @@ def test_a_timeout_names_the_event_and_who_records_it(session, spin):
     with pytest.raises(WaitTimeout) as caught:
         two.synchronise(timeout=500)
     text = str(caught.value)
-    assert f"stream 1 is ACTIVE, 1 tasks pending: task {waiting.id} waits for event slot" in text
+    assert f"stream 1 is ACTIVE, 1 task pending: task {waiting.id} waits for event slot" in text
     assert f"slot {word.slot} generation {word.generation}, which stream 0 records" in text
     assert f"task {running.id} runs on core0" in text
     with pytest.raises(WaitTimeout, match="event slot .* which stream 0 records") as caught:

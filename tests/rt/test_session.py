@@ -117,3 +117,20 @@ def test_the_runtime_needs_no_amaranth():
         "assert not [name for name in sys.modules if name.split('.')[0] in ('amaranth', 'sim')]"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        (lambda stream, buffer: stream.record(stream), "an event is needed, not Stream; "),
+        (lambda stream, buffer: stream.notify(buffer), "a notify is needed, not Buffer; "),
+        (lambda stream, buffer: stream.launch(buffer), "a kernel is needed, not Buffer; "),
+        (lambda stream, buffer: stream.replay(stream), "a graph is needed, not Stream; "),
+        (lambda stream, buffer: stream.fill(stream, 0), "a buffer is needed, not Stream; "),
+    ],
+)
+def test_a_handle_of_another_kind_is_named_with_what_is_needed(session, call, wanted):
+    stream, buffer = session.stream(), session.empty(8, np.uint8)
+    with pytest.raises(InvalidParameter, match=f"^{wanted}") as caught:
+        call(stream, buffer)
+    assert caught.value.code == 107000

@@ -190,7 +190,7 @@ def test_a_timeout_names_stream_state_and_task(session):
     stream = session.stream()
     kernel = session.load(binary(SPIN, session.device.config))
     task = stream.launch(kernel, scalars=[40_000])
-    text = rf"limit 1000\) for stream 0 is ACTIVE, 1 tasks pending: task {task.id} runs on core0"
+    text = rf"limit 1000\) for stream 0 is ACTIVE, 1 task pending: task {task.id} runs on core0"
     with pytest.raises(WaitTimeout, match=text) as caught:
         stream.synchronise(timeout=1000)
     assert caught.value.code == 507046
@@ -361,7 +361,7 @@ def test_a_stream_says_what_the_device_has_not_seen_yet(session):
     assert stream.describe() == "stream 0 is ACTIVE, 0 tasks pending"
     with stream.batch():
         task = stream.fill(session.empty(8, np.uint8), 1)
-        assert stream.describe().endswith(f"1 tasks pending: task {task.id} is not fetched yet")
+        assert stream.describe().endswith(f"1 task pending: task {task.id} is not fetched yet")
 
 
 def test_a_wait_that_nothing_can_end_gives_up_early_and_says_for_what():

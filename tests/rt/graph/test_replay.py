@@ -228,9 +228,9 @@ def test_a_timeout_says_where_a_replay_stands(session, kernels):
         replay.wait(timeout=1000)
     text = str(caught.value)
     running = f"task {long.id} (task {long.id} of slow) runs on core0"
-    assert f"replay 0 of slow: stream 0 is ACTIVE, 1 tasks pending: {running}" in text
-    assert f"1 tasks pending: task {fill.id} (task {fill.id} of slow) waits for event slot" in text
-    assert f", which stream 0 records (stream 0 is ACTIVE, 1 tasks pending: {running}" in text
+    assert f"replay 0 of slow: stream 0 is ACTIVE, 1 task pending: {running}" in text
+    assert f"1 task pending: task {fill.id} (task {fill.id} of slow) waits for event slot" in text
+    assert f", which stream 0 records (stream 0 is ACTIVE, 1 task pending: {running}" in text
     replay.wait()
 
 
