@@ -95,7 +95,8 @@ class Queue:
         self._batches = 0
         self.capturing: Capture | None = None
         """The capture that takes what is submitted."""
-        self._aborted = False
+        self._aborts = 0  # that dropped tasks
+        self._aborted = False  # nobody was told of the last of them
         try:
             self.start()
         except BaseException:
@@ -255,6 +256,12 @@ class Queue:
 
     # ------------------------------------------------------------------------------- end of life
 
+    def note_abort(self) -> None:
+        """What is pending will be dropped, which somebody has to be told."""
+        if self._pending:
+            self._aborts += 1
+            self._aborted = True
+
     def cease(self) -> None:
         """Orders the hardware stream to stop."""
         self._forget_unsent()
@@ -302,7 +309,7 @@ class Queue:
         if self.closed:
             return
         self.closed = True
-        self._aborted = bool(self._pending)
+        self.note_abort()
         try:
             self.halt()
         except BaseException:

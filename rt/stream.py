@@ -272,15 +272,14 @@ class Stream(Queue, Copies, Signals):
         self.refuse_capture("be synchronised")
         self.session.raise_fault()
         self.flush()
-        last = self._tail
-        self.session.wait_until(
-            lambda: self.ended >= last, timeout, self.describe, streams=(self,)
-        )
+        last, aborts = self._tail, self._aborts
+        self.session.wait_until(lambda: self.ended >= last, timeout, self.describe, streams=(self,))
         self.session.raise_fault()
-        self._report_abort()
+        self._report_abort(aborts)
 
-    def _report_abort(self) -> None:
-        if self._aborted:
+    def _report_abort(self, known: int | None = None) -> None:
+        """Raises if nobody was told of an abort, or if there were more than those `known`."""
+        if self._aborted or known not in (None, self._aborts):
             self._aborted = False
             raise StreamAborted(f"{self} was aborted; the tasks that were pending did not run")
 
@@ -294,7 +293,7 @@ class Stream(Queue, Copies, Signals):
         """
         self.check_open()
         self.refuse_capture("be aborted")
-        self._aborted = bool(self._pending)
+        self.note_abort()
         self.halt()
         self._release_waiters()
         self.start()

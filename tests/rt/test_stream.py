@@ -376,3 +376,14 @@ def test_a_wait_that_nothing_can_end_gives_up_early_and_says_for_what():
         stream.abort()
         with pytest.raises(StreamAborted):
             stream.synchronise()
+
+
+def test_an_abort_of_nothing_does_not_hide_one_that_dropped_tasks(session):
+    stream = session.stream()
+    stream.wait_notify(session.notify())
+    stream.abort()
+    stream.abort()
+    with pytest.raises(StreamAborted):
+        stream.synchronise()
+    stream.abort()
+    stream.synchronise()

@@ -220,6 +220,22 @@ def test_an_abort_ends_the_wait_of_another_thread(session):
     stream.synchronise()
 
 
+def test_every_thread_that_synchronises_is_told_of_an_abort(session):
+    stream, notify, told = session.stream(), session.notify(), []
+    stream.wait_notify(notify)
+
+    def wait():
+        with pytest.raises(StreamAborted):
+            stream.synchronise()
+        told.append(True)
+
+    with threads(wait, wait, wait):
+        until(lambda: len(session.device.monitor._sleepers) == 3)
+        stream.abort()
+    assert told == [True] * 3
+    stream.synchronise()
+
+
 @pytest.mark.parametrize("what", ["stream", "session", "device"])
 def test_whoever_waits_is_told_when_another_thread_closes(what):
     device = machine()
