@@ -1,5 +1,7 @@
 """Waits that fail on the whole machine: each is recorded, reported, contained, recovered from."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -7,8 +9,9 @@ from hw.axi import Response
 from hw.regs.descriptor import NotifyOperation, NotifyPayload, Sqe, TaskType, ValuePayload
 from hw.regs.fault import FaultCause
 from hw.regs.registers import StreamStatus, Wait
-from rt.errors import DeviceFault, StreamAborted
+from rt.errors import DeviceFault, StreamAborted, WaitTimeout
 from rt.task import TaskState
+from tests.rt.threads import LONG
 from tests.system.faults import bystander, fails, home, submit, works
 
 NEVER = NotifyPayload(counter=1, amount=1 << 31, operation=NotifyOperation.WAIT).to_int()
@@ -92,3 +95,57 @@ def test_a_wait_that_is_not_over_in_time_fails_and_holds_up_no_other_stream(devi
             address=place_of_next_entry(stream), exact=False,
         )  # fmt: skip
     works(session)
+
+
+def test_a_function_that_never_returns_is_named_and_holds_up_no_other_session(device, session):
+    device.host_patience, end = 0.1, threading.Event()
+    stream, behind = session.stream(), session.stream()
+    task = stream.callback(end.wait, LONG)
+    behind.wait(stream)
+    for timeout in (2000, None):
+        for each in (stream, behind):
+            with pytest.raises(WaitTimeout, match=f"Event.wait, called by task {task.id} of"):
+                each.synchronise(timeout)
+    with device.session() as other:
+        other.stream()
+        works(other)
+    stream.abort()
+    with pytest.raises(StreamAborted):
+        stream.synchronise()
+    behind.synchronise()
+    end.set()
+    works(session)
+
+
+def test_replays_behind_one_that_failed_do_not_run_and_leave_nothing_behind(device):
+    session = device.session()
+    one, two, three = (session.stream() for _ in range(3))
+    cell, notify = session.buffer(np.zeros(8, np.uint64)), session.notify()
+    ready, done = session.event(), session.event()
+    with one.capture() as graph:
+        one.fill(cell, 0)
+        one.record(ready)
+        two.wait(ready)
+        late = two.wait_value(cell, 0, 1, timeout=1024)
+        two.fill(cell, 9)
+        two.record(done)
+        one.wait(done)
+        one.notify(notify)
+    replays = [one.replay(graph) for _ in range(2)]
+    three.wait(one)
+    after = three.fill(cell, 1)
+    with pytest.raises(DeviceFault, match=f"task {late.id} of graph 1") as caught:
+        replays[1].wait()
+    assert caught.value.code == 107020
+    session.recover()
+    for replay, error in zip(replays, (DeviceFault, StreamAborted), strict=True):
+        with pytest.raises(error):
+            replay.wait()
+    assert after.state is TaskState.DROPPED
+    assert notify.value == 0
+    works(session)
+    session.close()
+    assert device.device_pool.available == device.device_pool.size
+    assert device.host_pool.available == device.host_pool.size
+    assert len(device.events.free) == device.config.events
+    assert len(device.counters.free) == device.config.notifies
