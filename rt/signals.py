@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsIndex
 
 from hw.regs.descriptor import (
     Comparison,
@@ -89,6 +90,7 @@ class Signals(ABC):
         profile: bool,
     ) -> Task:
         self.session.check_notify(notify)
+        amount = whole("amount", amount)
         low, high = NotifyPayload.amount.limits
         if not low <= amount <= high:
             raise InvalidParameter(
@@ -135,6 +137,7 @@ class Signals(ABC):
                 f"{', '.join(each.name for each in Comparison)} of Comparison"
             )
         high = (1 << ValuePayload.mask.width) - 1
+        mask = None if mask is None else whole("mask", mask)
         if mask is not None and not 1 <= mask <= high:
             raise InvalidParameter(f"the mask is {mask}; it must lie within 1 … {high}, or be None")
         payload = ValuePayload(
@@ -153,7 +156,7 @@ class Signals(ABC):
     def _place(self, buffer: Buffer, offset: int) -> int:
         self.session.check_buffer(buffer)
         last = buffer.nbytes - VALUE_BYTES
-        address = buffer.address + offset
+        address = buffer.address + whole("offset", offset)
         if not 0 <= offset <= last or address % VALUE_BYTES:
             raise InvalidParameter(
                 f"the value lies at byte {offset} of {buffer}, which has {buffer.nbytes} bytes; it "
@@ -201,8 +204,17 @@ class Signals(ABC):
         return self.submit(task, sqe.replace(completion=int(profile), counters=int(profile)))
 
 
+def whole(name: str, value: SupportsIndex) -> int:
+    """A whole number, of numpy or not; raises unless it is one."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidParameter(f"the {name} is {value!r}; it must be a whole number") from None
+
+
 def check_word(value: int) -> int:
     """A number of 64 bits, signed or not, as the device has it; raises unless it is one."""
+    value = whole("value", value)
     if not -(1 << 63) <= value < 1 << 64:
         raise InvalidParameter(f"the value {value} does not fit 64 bits")
     return value & 0xFFFFFFFFFFFFFFFF

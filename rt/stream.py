@@ -273,7 +273,10 @@ class Stream(Queue, Copies, Signals):
         self.session.raise_fault()
         self.flush()
         last, aborts = self._tail, self._aborts
-        self.session.wait_until(lambda: self.ended >= last, timeout, self.describe, streams=(self,))
+        self.session.wait_until(
+            lambda: self.ended >= last, timeout, lambda: f"the tasks of {self}: {self.describe()}",
+            streams=(self,),
+        )  # fmt: skip
         self.session.raise_fault()
         self._report_abort(aborts)
 

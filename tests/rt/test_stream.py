@@ -190,7 +190,8 @@ def test_a_timeout_names_stream_state_and_task(session):
     stream = session.stream()
     kernel = session.load(binary(SPIN, session.device.config))
     task = stream.launch(kernel, scalars=[40_000])
-    text = rf"limit 1000\) for stream 0 is ACTIVE, 1 task pending: task {task.id} runs on core0"
+    state = "the tasks of stream 0: stream 0 is ACTIVE, 1 task pending"
+    text = rf"limit 1000\) for {state}: task {task.id} runs on core0"
     with pytest.raises(WaitTimeout, match=text) as caught:
         stream.synchronise(timeout=1000)
     assert caught.value.code == 507046

@@ -139,3 +139,15 @@ def test_a_replay_with_a_value_that_cannot_be_read_has_failed(session, buffer):
     session.recover()
     with pytest.raises(DeviceFault, match="BUS_SLAVE_ERROR on queue"):
         replay.wait()
+
+
+def test_what_is_no_whole_number_is_named(session, buffer):
+    stream = session.stream()
+    for offset, value, wrong in (("0", 1, "offset is '0'"), (0, 1.5, "value is 1.5")):
+        for use in (stream.write_value, stream.wait_value):
+            with pytest.raises(InvalidParameter, match=f"the {wrong}; it must be a whole number"):
+                use(buffer, offset, value)
+    with pytest.raises(InvalidParameter, match="the amount is 2.0; it must be a whole number"):
+        stream.notify(session.notify(), 2.0)
+    stream.write_value(buffer, np.int64(8), np.int8(-1))
+    assert (stream.download(buffer).result()[8:16] == 0xFF).all()
