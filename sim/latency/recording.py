@@ -24,7 +24,8 @@ def signals(config: NpuConfig) -> list[str]:
     for engine in config.engines:
         names += [f"{engine}_{what}" for what in ("busy", "stream", "task_id", "started", "ended")]
     for stream in range(config.streams):
-        names += [f"stream{stream}_{what}" for what in ("state", "running", "waiting")]
+        shown = ("state", "running", "waiting", "wait", "called")
+        names += [f"stream{stream}_{what}" for what in shown]
     return [*(TRACE + name for name in names), *PORT_SIGNALS]
 
 
